@@ -1,0 +1,236 @@
+-- Revisions: every change to who can read something, or from where, moves one in the same
+-- transaction, by every writer (a trigger, not a habit). They stand apart from the rows they speak
+-- of, so that appending a message contends with none, and a delivery knows what to lock.
+
+create table earshot.organization_revisions (
+  org_id bigint primary key references earshot.organizations,
+  revision bigint not null default 1
+);
+create table earshot.project_revisions (
+  org_id bigint not null,
+  project_id bigint not null,
+  revision bigint not null default 1,
+  primary key (org_id, project_id),
+  foreign key (org_id, project_id) references earshot.projects
+);
+create table earshot.conversation_revisions (
+  org_id bigint not null,
+  conversation_id bigint not null,
+  revision bigint not null default 1,
+  primary key (org_id, conversation_id),
+  foreign key (org_id, conversation_id) references earshot.conversations
+);
+
+do $$
+declare
+  name text;
+begin
+  foreach name in array array['organization_revisions', 'project_revisions', 'conversation_revisions']
+  loop
+    execute format('alter table earshot.%I enable row level security', name);
+    execute format('alter table earshot.%I force row level security', name);
+    execute format('create policy organization on earshot.%I
+      using (org_id = earshot.current_organization())
+      with check (org_id = earshot.current_organization())', name);
+    -- The triggers run as whoever writes: what may change a fact may move its revision.
+    execute format('grant select, insert, update on earshot.%I to earshot_runtime, earshot_scoped', name);
+  end loop;
+end $$;
+
+-- Moves one revision. A writer that row security keeps from the revision is kept from the change too.
+create function earshot.move_revision(p_kind text, p_org bigint, p_id bigint) returns void
+language plpgsql set search_path = earshot, pg_temp as $$
+begin
+  case p_kind
+    when 'organization' then
+      update organization_revisions set revision = revision + 1 where org_id = p_org;
+    when 'project' then
+      update project_revisions set revision = revision + 1 where org_id = p_org and project_id = p_id;
+    when 'conversation' then
+      update conversation_revisions set revision = revision + 1
+      where org_id = p_org and conversation_id = p_id;
+  end case;
+  if not found then
+    raise exception 'no revision to move for % %', p_kind, p_id;
+  end if;
+end $$;
+grant execute on function earshot.move_revision(text, bigint, bigint) to earshot_runtime, earshot_scoped;
+
+create function earshot.start_revision() returns trigger
+language plpgsql set search_path = earshot, pg_temp as $$
+begin
+  case tg_table_name
+    when 'organizations' then insert into organization_revisions (org_id) values (new.id);
+    when 'projects' then insert into project_revisions (org_id, project_id) values (new.org_id, new.id);
+    when 'conversations' then
+      insert into conversation_revisions (org_id, conversation_id) values (new.org_id, new.id);
+  end case;
+  return null;
+end $$;
+
+create trigger start_revision after insert on earshot.organizations
+  for each row execute function earshot.start_revision();
+create trigger start_revision after insert on earshot.projects
+  for each row execute function earshot.start_revision();
+create trigger start_revision after insert on earshot.conversations
+  for each row execute function earshot.start_revision();
+
+create function earshot.organization_changed() returns trigger
+language plpgsql set search_path = earshot, pg_temp as $$
+begin
+  case tg_table_name
+    when 'organizations' then perform move_revision('organization', new.id, null);
+    when 'users', 'personas' then perform move_revision('organization', new.org_id, null);
+    else perform move_revision('organization', coalesce(new.org_id, old.org_id), null);
+  end case;
+  return null;
+end $$;
+
+create trigger moved after update on earshot.organizations for each row
+  when (row(old.status, old.guard, old.policy_revision)
+        is distinct from row(new.status, new.guard, new.policy_revision))
+  execute function earshot.organization_changed();
+create trigger moved after update on earshot.users for each row
+  when (row(old.kind, old.status) is distinct from row(new.kind, new.status))
+  execute function earshot.organization_changed();
+create trigger moved after update on earshot.personas for each row
+  when (row(old.custody, old.status, old.designated)
+        is distinct from row(new.custody, new.status, new.designated))
+  execute function earshot.organization_changed();
+create trigger moved after insert or update or delete on earshot.stops for each row
+  execute function earshot.organization_changed();
+
+create function earshot.project_changed() returns trigger
+language plpgsql set search_path = earshot, pg_temp as $$
+begin
+  if tg_table_name = 'projects' then
+    perform move_revision('project', new.org_id, new.id);
+  elsif tg_op <> 'INSERT' then
+    perform move_revision('project', old.org_id, old.project_id);
+  end if;
+  if tg_table_name = 'project_members' and tg_op <> 'DELETE'
+     and (tg_op = 'INSERT' or row(new.org_id, new.project_id) is distinct from row(old.org_id, old.project_id)) then
+    perform move_revision('project', new.org_id, new.project_id);
+  end if;
+  return null;
+end $$;
+
+create trigger moved after update on earshot.projects for each row
+  when (row(old.status, old.admits_guests) is distinct from row(new.status, new.admits_guests))
+  execute function earshot.project_changed();
+create trigger moved after insert or update or delete on earshot.project_members for each row
+  execute function earshot.project_changed();
+
+-- Whatever hangs on a conversation: memberships, unresolved members, changes of its messages.
+create function earshot.conversation_part_changed() returns trigger
+language plpgsql set search_path = earshot, pg_temp as $$
+begin
+  if tg_op <> 'INSERT' then
+    perform move_revision('conversation', old.org_id, old.conversation_id);
+  end if;
+  if tg_op <> 'DELETE'
+     and (tg_op = 'INSERT'
+          or row(new.org_id, new.conversation_id) is distinct from row(old.org_id, old.conversation_id)) then
+    perform move_revision('conversation', new.org_id, new.conversation_id);
+  end if;
+  return null;
+end $$;
+
+create trigger moved after insert or update or delete on earshot.memberships for each row
+  execute function earshot.conversation_part_changed();
+create trigger moved after insert or update or delete on earshot.unresolved_members for each row
+  execute function earshot.conversation_part_changed();
+-- Appending changes nobody's reach; edits, deletions and the link to a delivery do.
+create trigger moved after update or delete on earshot.messages for each row
+  execute function earshot.conversation_part_changed();
+
+create function earshot.conversation_changed() returns trigger
+language plpgsql set search_path = earshot, pg_temp as $$
+begin
+  perform move_revision('conversation', new.org_id, new.id);
+  return null;
+end $$;
+
+create trigger moved after update on earshot.conversations for each row
+  when (row(old.kind, old.visibility, old.project_id, old.owner_id, old.ai_thread, old.ever_shared,
+            old.external_readers, old.archived, old.deleted, old.staged, old.default_floor)
+        is distinct from
+        row(new.kind, new.visibility, new.project_id, new.owner_id, new.ai_thread, new.ever_shared,
+            new.external_readers, new.archived, new.deleted, new.staged, new.default_floor))
+  execute function earshot.conversation_changed();
+
+-- Ever shared: set here, cleared nowhere. Bots are no readers, so a bot's membership shares nothing
+-- until somebody says that the bot is a person.
+create function earshot.keep_ever_shared() returns trigger
+language plpgsql set search_path = earshot, pg_temp as $$
+begin
+  if new.visibility <> 'members' or new.external_readers
+     or (tg_op = 'UPDATE' and (old.ever_shared or old.owner_id is distinct from new.owner_id)) then
+    new.ever_shared := true;
+  end if;
+  return new;
+end $$;
+create trigger ever_shared before insert or update on earshot.conversations
+  for each row execute function earshot.keep_ever_shared();
+
+create function earshot.share_by_membership() returns trigger
+language plpgsql set search_path = earshot, pg_temp as $$
+begin
+  update conversations c set ever_shared = true
+  from users u
+  where c.org_id = new.org_id and c.id = new.conversation_id and not c.ever_shared
+    and u.org_id = new.org_id and u.id = new.user_id and u.kind <> 'bot'
+    and c.owner_id is distinct from new.user_id;
+  return null;
+end $$;
+create trigger shared after insert or update on earshot.memberships
+  for each row execute function earshot.share_by_membership();
+
+create function earshot.share_by_unknown() returns trigger
+language plpgsql set search_path = earshot, pg_temp as $$
+begin
+  update conversations set ever_shared = true
+  where org_id = new.org_id and id = new.conversation_id and not ever_shared;
+  return null;
+end $$;
+create trigger shared after insert or update on earshot.unresolved_members
+  for each row execute function earshot.share_by_unknown();
+
+create function earshot.share_by_unmasking() returns trigger
+language plpgsql set search_path = earshot, pg_temp as $$
+begin
+  update conversations c set ever_shared = true
+  from memberships m
+  where m.org_id = new.org_id and m.user_id = new.id
+    and c.org_id = m.org_id and c.id = m.conversation_id and not c.ever_shared
+    and c.owner_id is distinct from new.id;
+  return null;
+end $$;
+create trigger shared after update on earshot.users for each row
+  when (old.kind = 'bot' and new.kind <> 'bot')
+  execute function earshot.share_by_unmasking();
+
+-- A sequence, once given, names one message for ever, and an id is never used again.
+create function earshot.keep_identity() returns trigger
+language plpgsql set search_path = earshot, pg_temp as $$
+begin
+  if tg_table_name = 'messages' then
+    if row(new.org_id, new.conversation_id, new.seq, new.external_id)
+       is distinct from row(old.org_id, old.conversation_id, old.seq, old.external_id)
+       or (old.state = 'deleted' and new.state <> 'deleted') then
+      raise exception 'the identity of a message does not change' using errcode = '23514';
+    end if;
+  elsif row(new.org_id, new.external_id) is distinct from row(old.org_id, old.external_id)
+     or (old.deleted and not new.deleted) then
+    raise exception 'an id is never used again' using errcode = '23514';
+  end if;
+  return new;
+end $$;
+create trigger identity before update on earshot.users
+  for each row execute function earshot.keep_identity();
+create trigger identity before update on earshot.conversations
+  for each row execute function earshot.keep_identity();
+create trigger identity before update on earshot.messages
+  for each row execute function earshot.keep_identity();
+
+revoke execute on all functions in schema earshot from public;

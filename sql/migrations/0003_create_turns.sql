@@ -1,0 +1,222 @@
+-- Turns, leases, grants, sessions, their ledgers, deliveries, and the record of every decision.
+
+-- One piece of agent work. The lease is part of the row: one worker at a time, fenced by a number
+-- that only grows.
+create table earshot.turns (
+  org_id bigint not null references earshot.organizations,
+  id uuid not null,
+  persona_id bigint not null,
+  destination_id bigint not null,
+  requester_id bigint not null,
+  trigger text not null check (trigger in ('thread', 'mention', 'schedule')),
+  trigger_seq bigint,
+  tools text[] not null,
+  thread_key earshot.external_id not null,
+  state text not null default 'open'
+    check (state in ('open', 'running', 'completed', 'stopped', 'failed', 'expired')),
+  created_at timestamptz not null default clock_timestamp(),
+  expires_at timestamptz not null,
+  -- The caller that opened it, its idempotency key, and the digest of what it asked for.
+  client_id earshot.external_id not null,
+  idempotency_key text collate "C" not null,
+  request_digest bytea not null,
+  lease_id uuid,
+  lease_owner text,
+  lease_fence bigint not null default 0,
+  lease_expires_at timestamptz,
+  -- What the first grant was bound to. Another audience, mode or bound takes another turn.
+  audience_hash bytea,
+  mode text,
+  project_bound bigint,
+  primary key (org_id, id),
+  unique (org_id, client_id, idempotency_key),
+  foreign key (org_id, persona_id) references earshot.personas,
+  foreign key (org_id, destination_id) references earshot.conversations,
+  foreign key (org_id, requester_id) references earshot.users,
+  check ((trigger = 'schedule') = (trigger_seq is null))
+);
+
+create table earshot.session_epochs (
+  org_id bigint not null,
+  conversation_id bigint not null,
+  persona_id bigint not null,
+  thread_key earshot.external_id not null,
+  epoch bigint not null default 1,
+  primary key (org_id, conversation_id, persona_id, thread_key),
+  foreign key (org_id, conversation_id) references earshot.conversations,
+  foreign key (org_id, persona_id) references earshot.personas
+);
+
+create table earshot.sessions (
+  org_id bigint not null,
+  id uuid not null,
+  conversation_id bigint not null,
+  persona_id bigint not null,
+  thread_key earshot.external_id not null,
+  epoch bigint not null,
+  audience_hash bytea not null check (octet_length(audience_hash) = 32),
+  policy_revision bigint not null,
+  state text not null default 'open' check (state in ('open', 'quarantined', 'closed')),
+  created_at timestamptz not null default clock_timestamp(),
+  primary key (org_id, id),
+  foreign key (org_id, conversation_id) references earshot.conversations,
+  foreign key (org_id, persona_id) references earshot.personas
+);
+
+create table earshot.grants (
+  org_id bigint not null,
+  id uuid not null,
+  -- SHA-256 of the token's jti. Knowing it is knowing the grant; the runtime cannot list it.
+  digest bytea not null unique check (octet_length(digest) = 32),
+  turn_id uuid not null,
+  lease_id uuid not null,
+  lease_owner text not null,
+  lease_fence bigint not null,
+  session_id uuid not null,
+  audience_hash bytea not null check (octet_length(audience_hash) = 32),
+  -- Who the audience was, to say what changed.
+  readers jsonb not null,
+  mode text not null,
+  project_bound bigint,
+  policy_revision bigint not null,
+  issued_at timestamptz not null,
+  expires_at timestamptz not null,
+  -- The normal end: a newer grant of the same turn took its place.
+  ended_at timestamptz,
+  -- Revoked for good, and why.
+  revoked_at timestamptz,
+  revoked_code text,
+  primary key (org_id, id),
+  foreign key (org_id, turn_id) references earshot.turns,
+  foreign key (org_id, session_id) references earshot.sessions
+);
+create index grants_by_turn on earshot.grants (org_id, turn_id);
+
+-- What a session has been shown. `to_seq` null: the conversation from `from_seq` up, checked for
+-- readability; otherwise one message at one revision, checked for change as well.
+create table earshot.ledger_entries (
+  org_id bigint not null,
+  session_id uuid not null,
+  conversation_id bigint not null,
+  from_seq bigint not null,
+  to_seq bigint,
+  revision bigint,
+  decision_id uuid not null,
+  foreign key (org_id, session_id) references earshot.sessions,
+  foreign key (org_id, conversation_id) references earshot.conversations,
+  check ((to_seq is null) = (revision is null))
+);
+create unique index ledger_entries_once on earshot.ledger_entries
+  (org_id, session_id, conversation_id, from_seq, coalesce(revision, 0));
+
+create table earshot.deliveries (
+  org_id bigint not null,
+  id uuid not null,
+  turn_id uuid not null,
+  grant_id uuid not null,
+  destination_id bigint not null,
+  status text not null check (status in
+    ('held', 'cleared', 'released', 'delivered', 'failed', 'discarded')),
+  code text,
+  payload bytea,
+  payload_sha256 bytea not null check (octet_length(payload_sha256) = 32),
+  content_type text not null,
+  audience_hash bytea,
+  mode text,
+  project_bound bigint,
+  policy_revision bigint,
+  idempotency_key text collate "C" not null,
+  request_digest bytea not null,
+  proposed_at timestamptz not null,
+  -- Until when it may be released.
+  expires_at timestamptz not null,
+  released_at timestamptz,
+  -- A release that nobody has acknowledged by then may have been sent: it is reconciling.
+  acknowledge_by timestamptz,
+  acknowledged_at timestamptz,
+  -- The message it became, as the endpoint reported it.
+  message_id earshot.external_id,
+  primary key (org_id, id),
+  unique (org_id, turn_id, idempotency_key),
+  foreign key (org_id, turn_id) references earshot.turns,
+  foreign key (org_id, grant_id) references earshot.grants,
+  foreign key (org_id, destination_id) references earshot.conversations,
+  check (status = 'held' or audience_hash is not null)
+);
+create index deliveries_by_message on earshot.deliveries (org_id, destination_id, message_id)
+  where message_id is not null;
+
+-- The lineage of a delivery, flattened: the ledgers of its turn, and the lineage of whatever in them
+-- came out of a delivery itself.
+create table earshot.delivery_sources (
+  org_id bigint not null,
+  delivery_id uuid not null,
+  conversation_id bigint not null,
+  from_seq bigint not null,
+  to_seq bigint,
+  revision bigint,
+  foreign key (org_id, delivery_id) references earshot.deliveries,
+  foreign key (org_id, conversation_id) references earshot.conversations
+);
+create index delivery_sources_by_delivery on earshot.delivery_sources (org_id, delivery_id);
+create index delivery_sources_by_source on earshot.delivery_sources (org_id, conversation_id, from_seq);
+
+alter table earshot.messages add foreign key (org_id, delivery_id) references earshot.deliveries;
+
+-- INVARIANT 17: every decision leaves a record that says why, without the content. Append only.
+create table earshot.decisions (
+  org_id bigint not null references earshot.organizations,
+  id uuid not null,
+  decided_at timestamptz not null default clock_timestamp(),
+  kind text not null,
+  verdict text not null check (verdict in ('allowed', 'refused')),
+  code text,
+  turn_id uuid,
+  grant_id uuid,
+  session_id uuid,
+  delivery_id uuid,
+  tool text,
+  -- SHA-256 of the query or of the payload.
+  subject_sha256 bytea,
+  items integer,
+  audience_hash bytea,
+  policy_revision bigint,
+  -- Kinds of change, counts; never a text.
+  detail jsonb,
+  primary key (org_id, id)
+);
+create index decisions_by_time on earshot.decisions (org_id, decided_at);
+
+do $$
+declare
+  name text;
+begin
+  foreach name in array array['turns', 'session_epochs', 'sessions', 'grants', 'ledger_entries',
+    'deliveries', 'delivery_sources', 'decisions']
+  loop
+    execute format('alter table earshot.%I enable row level security', name);
+    execute format('alter table earshot.%I force row level security', name);
+    execute format('create policy organization on earshot.%I
+      using (org_id = earshot.current_organization())
+      with check (org_id = earshot.current_organization())', name);
+    execute format('grant select, insert on earshot.%I to earshot_scoped', name);
+  end loop;
+end $$;
+
+-- A grant is found by the digest that the caller proved; there is no listing under this policy.
+create policy by_digest on earshot.grants for select
+  using (digest = decode(nullif(current_setting('earshot.grant_digest', true), ''), 'hex'));
+
+grant update on earshot.turns, earshot.session_epochs, earshot.sessions, earshot.grants,
+  earshot.deliveries to earshot_scoped;
+
+-- The runtime sees the course of the work, not what was said: no digest, no readers, no payload.
+grant select on earshot.turns, earshot.sessions, earshot.session_epochs, earshot.ledger_entries,
+  earshot.delivery_sources, earshot.decisions to earshot_runtime;
+grant select (org_id, id, turn_id, lease_id, lease_owner, lease_fence, session_id, audience_hash, mode,
+    project_bound, policy_revision, issued_at, expires_at, ended_at, revoked_at, revoked_code)
+  on earshot.grants to earshot_runtime;
+grant select (org_id, id, turn_id, grant_id, destination_id, status, code, payload_sha256, content_type,
+    audience_hash, mode, project_bound, policy_revision, idempotency_key, request_digest, proposed_at,
+    expires_at, released_at, acknowledge_by, acknowledged_at, message_id)
+  on earshot.deliveries to earshot_runtime;

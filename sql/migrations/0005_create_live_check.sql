@@ -1,0 +1,261 @@
+-- The live check: run at every tool call, every session call and every delivery, in the statement
+-- that does the work. The order of the checks is fixed, and the first that fails decides the code.
+
+-- How a turn stands on today's facts.
+create type earshot.standing as (
+  code text,
+  readers earshot.reader[],
+  audience_hash bytea,
+  floor bigint,
+  mode text,
+  extent text,
+  project_bound bigint,
+  policy_revision bigint
+);
+
+-- Question: may this persona work for this requester toward this destination, and who would read it?
+-- `p_trigger` is 'thread', 'mention', 'schedule', or 'disclosure' for text that goes to another place
+-- than its turn's. Reads facts only; what a grant was bound to is `live_check`'s question.
+create function earshot.judge_turn(p_org bigint, p_persona bigint, p_destination bigint, p_requester bigint,
+  p_trigger text, p_trigger_seq bigint, p_turn uuid, p_now timestamptz) returns earshot.standing
+language plpgsql stable as $$
+declare
+  result earshot.standing;
+  d record;
+  sole bigint;
+begin
+  select o.external_id as org_name, o.status as org_status, o.guard, o.policy_revision,
+    c.external_id as name, c.visibility, c.project_id, c.owner_id, c.ai_thread, c.ever_shared,
+    c.external_readers or exists (select from unresolved_members n
+      where n.org_id = p_org and n.conversation_id = p_destination) as unlistable,
+    not c.deleted and not c.staged and not c.archived
+      and (c.project_id is null or coalesce(p.status, '') = 'active') as accepting,
+    pe.external_id as persona_name, pe.status = 'active' and pe.designated as designated
+  into d
+  from organizations o
+  join conversations c on c.org_id = o.id and c.id = p_destination
+  left join projects p on p.org_id = c.org_id and p.id = c.project_id
+  left join personas pe on pe.org_id = c.org_id and pe.id = p_persona
+  where o.id = p_org;
+
+  if not found or d.org_status <> 'active' then
+    result.code := 'organization_paused';
+    return result;
+  end if;
+  result.policy_revision := d.policy_revision;
+  if not d.accepting then
+    result.code := 'destination_closed';
+    return result;
+  end if;
+  if d.unlistable then
+    result.code := 'unlistable_audience';
+    return result;
+  end if;
+  result.readers := array(select a from audience(p_org, p_destination, p_now) a);
+  if cardinality(result.readers) = 0 then
+    result.code := 'empty_audience';
+    return result;
+  end if;
+  result.floor := (select max(r.floor) from unnest(result.readers) r);
+  result.audience_hash := fingerprint(d.org_name, d.name, result.readers);
+  if not in_audience(p_org, p_destination, result.readers, p_requester) then
+    result.code := 'requester_left';
+    return result;
+  end if;
+  if d.designated is not true then
+    result.code := 'persona_not_designated';
+    return result;
+  end if;
+  if d.guard <> 'running' then
+    result.code := 'organization_paused';
+    return result;
+  end if;
+  if exists (select from stops s where s.org_id = p_org
+             and (s.kind, s.target) in (('organization', d.org_name::text), ('persona', d.persona_name::text),
+                                        ('conversation', d.name::text), ('turn', p_turn::text))) then
+    result.code := 'stopped';
+    return result;
+  end if;
+  if exists (select from fact_sources f where f.org_id = p_org and f.max_age < p_now - f.confirmed_at) then
+    result.code := 'facts_stale';
+    return result;
+  end if;
+  if p_trigger in ('thread', 'mention') and not exists (
+       select from messages m where m.org_id = p_org and m.conversation_id = p_destination
+         and m.seq = p_trigger_seq and m.seq >= result.floor and m.state <> 'deleted'
+         and m.author_user_id = p_requester) then
+    result.code := 'trigger_out_of_scope';
+    return result;
+  end if;
+
+  -- The mode: policy/mode.ts says the same.
+  if p_trigger = 'thread' and not d.ai_thread then
+    result.code := 'mode_changed';
+    return result;
+  end if;
+  result.project_bound := d.project_id;
+  if not d.ai_thread and p_trigger <> 'disclosure' then
+    result.mode := 'mention';
+    result.extent := 'destination';
+    return result;
+  end if;
+  sole := case when cardinality(result.readers) = 1 and (result.readers[1]).kind = 'user'
+            then (result.readers[1]).key end;
+  if sole = p_requester and d.owner_id = p_requester and d.ai_thread and not d.ever_shared then
+    result.mode := 'private';
+    result.extent := 'requester';
+    return result;
+  end if;
+  result.mode := case
+    when exists (select from unnest(result.readers) r where r.kind = 'user' and r.guest) then 'guest'
+    when d.project_id is not null then 'project'
+    else 'thread' end;
+  -- One person alone who is not the plain owner gets the thread, not that person's world.
+  result.extent := case when sole is null then 'audience' else 'destination' end;
+  return result;
+end $$;
+
+-- The readers of an audience as they are kept with a grant, to say later what changed.
+create function earshot.reader_list(p_readers earshot.reader[]) returns jsonb
+language sql immutable as $$
+  select coalesce(jsonb_agg(jsonb_build_array(r.kind, r.external_id, r.floor::text)
+    order by r.kind collate "C", r.external_id collate "C"), '[]')
+  from unnest(p_readers) r
+$$;
+
+-- What changed between two audiences, by kind: counts, no names.
+create function earshot.audience_changes(p_before jsonb, p_after jsonb) returns jsonb
+language sql immutable as $$
+  select jsonb_build_object(
+    'added', count(*) filter (where b.kind is null),
+    'gone', count(*) filter (where a.kind is null),
+    'floorsMoved', count(*) filter (where a.floor <> b.floor))
+  from (select e ->> 0 as kind, e ->> 1 as id, e ->> 2 as floor from jsonb_array_elements(p_before) e) b
+  full join (select e ->> 0 as kind, e ->> 1 as id, e ->> 2 as floor from jsonb_array_elements(p_after) e) a
+    on a.kind = b.kind and a.id = b.id
+$$;
+
+-- A grant with how it stands now. `code` null: live.
+create type earshot.live as (
+  code text,
+  org_id bigint,
+  grant_id uuid,
+  turn_id uuid,
+  session_id uuid,
+  destination_id bigint,
+  requester_id bigint,
+  standing earshot.standing,
+  -- The audience moved: kinds of change, counts.
+  changes jsonb
+);
+
+-- Finds a grant's organization by the digest that the caller proved, and enters it. The digest stays
+-- set for this transaction, since row security shows the grant by it.
+create function earshot.enter_grant(p_digest bytea) returns void
+language plpgsql volatile as $$
+declare
+  found_org bigint;
+begin
+  perform set_config('earshot.organization', '', true);
+  perform set_config('earshot.grant_digest', coalesce(encode(p_digest, 'hex'), ''), true);
+  select g.org_id into found_org from grants g where g.digest = p_digest;
+  perform set_config('earshot.organization', coalesce(found_org::text, ''), true);
+end $$;
+
+-- Question: does this grant still permit this tool, now?
+-- Reads one snapshot, that of the statement it is called from, which also returns the rows
+-- (INVARIANT 5). A null tool asks for the grant alone.
+create function earshot.live_check(p_digest bytea, p_tool text, p_now timestamptz) returns earshot.live
+language plpgsql stable as $$
+declare
+  result earshot.live;
+  g record;
+begin
+  select g0.id as grant_id, g0.org_id, g0.revoked_at, g0.ended_at, g0.expires_at, g0.session_id,
+    g0.lease_id as grant_lease, g0.lease_owner as grant_owner, g0.lease_fence as grant_fence,
+    g0.audience_hash, g0.readers, g0.mode, g0.project_bound, g0.policy_revision,
+    t.id as turn_id, t.state, t.expires_at as turn_expires_at, t.persona_id, t.destination_id, t.requester_id,
+    t.trigger, t.trigger_seq, t.tools, t.lease_id, t.lease_owner, t.lease_fence, t.lease_expires_at,
+    s.state as session_state
+  into g
+  from grants g0
+  join turns t on t.org_id = g0.org_id and t.id = g0.turn_id
+  join sessions s on s.org_id = g0.org_id and s.id = g0.session_id
+  where g0.digest = p_digest;
+  if not found then
+    result.code := 'unknown_grant';
+    return result;
+  end if;
+  result.org_id := g.org_id;
+  result.grant_id := g.grant_id;
+  result.turn_id := g.turn_id;
+  result.session_id := g.session_id;
+  result.destination_id := g.destination_id;
+  result.requester_id := g.requester_id;
+  result.code := case
+    when g.revoked_at is not null then 'grant_revoked'
+    when g.ended_at is not null or g.expires_at <= p_now then 'grant_expired'
+    when g.state <> 'running' or g.turn_expires_at <= p_now then 'turn_not_running'
+    when g.lease_fence > g.grant_fence then 'fenced'
+    when g.lease_id is distinct from g.grant_lease or g.lease_owner is distinct from g.grant_owner
+      or g.lease_fence <> g.grant_fence or g.lease_expires_at is null or g.lease_expires_at <= p_now
+      then 'lease_lost'
+  end;
+  if result.code is not null then
+    return result;
+  end if;
+
+  result.standing := judge_turn(g.org_id, g.persona_id, g.destination_id, g.requester_id, g.trigger,
+    g.trigger_seq, g.turn_id, p_now);
+  -- Whatever the code turns out to be, a moved audience is said to have moved.
+  if (result.standing).audience_hash is distinct from g.audience_hash and (result.standing).readers is not null then
+    result.changes := audience_changes(g.readers, reader_list((result.standing).readers));
+  end if;
+  result.code := coalesce((result.standing).code, case
+    when (result.standing).mode is distinct from g.mode
+      or (result.standing).project_bound is distinct from g.project_bound then 'mode_changed'
+    when (result.standing).policy_revision is distinct from g.policy_revision then 'policy_changed'
+    when (result.standing).audience_hash is distinct from g.audience_hash then 'audience_changed'
+    when p_tool is not null and not p_tool = any (g.tools) then 'tool_not_allowed'
+    when g.session_state <> 'open' then 'session_quarantined'
+  end);
+  return result;
+end $$;
+
+-- The refusals after which a grant is dead for good: the facts changing back does not revive it.
+create function earshot.is_sticky(p_code text) returns boolean
+language sql immutable as $$
+  select coalesce(p_code in ('audience_changed', 'mode_changed', 'policy_changed', 'requester_left',
+    'empty_audience', 'unlistable_audience', 'trigger_out_of_scope'), false)
+$$;
+
+-- Whether what was read is still readable in a scope, and unchanged: null, or the refusal. Every
+-- message among the sources is asked of the one predicate.
+create type earshot.source as (conversation_id bigint, from_seq bigint, to_seq bigint, revision bigint);
+
+create function earshot.judge_sources(p_org bigint, p_sources earshot.source[], p_scope earshot.scope)
+returns text
+language sql stable as $$
+  select case
+    -- An empty lineage is readable by nobody and clears nothing.
+    when count(*) = 0 or bool_or(not f.readable) then 'source_revoked'
+    when bool_or(f.changed) then 'source_changed'
+  end
+  from (
+    select
+      case when s.to_seq is null
+        then exists (select from earshot.in_scope(p_org, p_scope) i
+                     where i.conversation_id = s.conversation_id and s.from_seq >= i.floor)
+        else m.seq is not null
+      end as readable,
+      s.to_seq is not null and m.revision is distinct from s.revision as changed
+    from unnest(p_sources) s
+    left join lateral (
+      select v.seq, v.revision from earshot.visible_messages(p_org, p_scope) v
+      where s.to_seq is not null and v.conversation_id = s.conversation_id and v.seq = s.from_seq
+      limit 1) m on true
+  ) f
+$$;
+
+revoke execute on all functions in schema earshot from public;
+grant execute on all functions in schema earshot to earshot_scoped;

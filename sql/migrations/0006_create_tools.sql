@@ -1,0 +1,327 @@
+-- The tools that read conversations, and the one door to them.
+
+-- What one tool call found. `hits` beyond the limit only say that there is more.
+create type earshot.hit as (
+  source earshot.source,
+  item jsonb
+);
+create type earshot.tool_result as (code text, hits earshot.hit[], more boolean);
+
+-- A timestamp as it goes out: RFC 3339, UTC, microseconds.
+create function earshot.rfc3339(p_time timestamptz) returns text
+language sql stable as $$
+  select to_char(p_time at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')
+$$;
+
+-- A message as an item of a packet. Replies and embeds are references, and one that is not visible
+-- here leaves no trace: no text, title, author or link of it.
+create function earshot.message_item(p_org bigint, p_scope earshot.scope, p_message earshot.messages)
+returns jsonb
+language sql stable as $$
+  select jsonb_strip_nulls(jsonb_build_object(
+    'text', (p_message).body,
+    'conversation', c.external_id,
+    'id', (p_message).external_id,
+    'seq', (p_message).seq::text,
+    'revision', (p_message).revision::text,
+    'kind', (p_message).kind,
+    'edited', (p_message).state = 'edited',
+    'sentAt', earshot.rfc3339((p_message).sent_at),
+    'authorUser', (select u.external_id from earshot.users u
+                   where u.org_id = p_org and u.id = (p_message).author_user_id),
+    'authorPersona', (select a.external_id from earshot.personas a
+                      where a.org_id = p_org and a.id = (p_message).author_persona_id),
+    'owner', (select u.external_id from earshot.users u where u.org_id = p_org and u.id = c.owner_id),
+    'visibility', c.visibility,
+    'fromSeq', (select s.floor::text from earshot.in_scope(p_org, p_scope) s where s.conversation_id = c.id),
+    'replyTo', (select jsonb_build_object('id', parent.external_id, 'seq', parent.seq::text)
+                from earshot.visible_messages(p_org, p_scope) parent
+                where parent.conversation_id = c.id and parent.external_id = (p_message).reply_to),
+    'embeds', (select jsonb_agg(jsonb_build_object('conversation', tc.external_id, 'id', target.external_id,
+                                                   'seq', target.seq::text) order by e.position)
+               from earshot.message_embeds e
+               join earshot.conversations tc on tc.org_id = p_org and tc.external_id = e.target_conversation
+               join earshot.visible_messages(p_org, p_scope) target
+                 on target.conversation_id = tc.id and target.external_id = e.target_message
+               where e.org_id = p_org and e.conversation_id = (p_message).conversation_id
+                 and e.seq = (p_message).seq)))
+  from earshot.conversations c
+  where c.org_id = p_org and c.id = (p_message).conversation_id
+$$;
+
+-- Full-text search over the scope. The rank depends on the message and the query alone: no term
+-- statistics of anything else. Ties break by sequence and conversation id, so pages are stable.
+-- An empty query, or one of stop words and operators only, finds nothing.
+create function earshot.search_messages(p_org bigint, p_scope earshot.scope, p_arguments jsonb)
+returns earshot.tool_result
+language plpgsql stable as $$
+declare
+  page constant integer := (p_arguments ->> 'limit')::integer;
+  config constant regconfig := (select o.text_search from organizations o where o.id = p_org);
+  query constant tsquery := websearch_to_tsquery(config, p_arguments ->> 'query');
+  wanted_conversation constant bigint := (select c.id from conversations c
+    where c.org_id = p_org and c.external_id = p_arguments ->> 'conversation');
+  wanted_author constant bigint := (select u.id from users u
+    where u.org_id = p_org and u.external_id = p_arguments ->> 'author');
+  since constant timestamptz := (p_arguments ->> 'since')::timestamptz;
+  until constant timestamptz := (p_arguments ->> 'until')::timestamptz;
+  after_score constant real := (p_arguments #>> '{after,score}')::real;
+  after_seq constant bigint := (p_arguments #>> '{after,seq}')::bigint;
+  after_conversation constant text := p_arguments #>> '{after,conversation}';
+  result earshot.tool_result;
+begin
+  if numnode(query) = 0
+     or (p_arguments ? 'conversation' and wanted_conversation is null)
+     or (p_arguments ? 'author' and wanted_author is null) then
+    return row(null, '{}'::hit[], false)::tool_result;
+  end if;
+  with found as materialized (
+    select v as message, v.conversation_id, v.seq, v.revision, v.body, c.external_id as name,
+      ts_rank_cd(v.terms, query) as score
+    from visible_messages(p_org, p_scope) v
+    join conversations c on c.org_id = p_org and c.id = v.conversation_id
+    where v.terms @@ query
+      and (wanted_conversation is null or v.conversation_id = wanted_conversation)
+      and (wanted_author is null or v.author_user_id = wanted_author)
+      and (not p_arguments ? 'kind' or v.kind = p_arguments ->> 'kind')
+      and (since is null or v.sent_at >= since)
+      and (until is null or v.sent_at < until)
+  ), page_rows as (
+    select f.*, row_number() over (order by f.score desc, f.seq desc, f.name) as place
+    from found f
+    where after_score is null
+      or f.score < after_score
+      or (f.score = after_score and (f.seq < after_seq or (f.seq = after_seq and f.name > after_conversation)))
+    order by f.score desc, f.seq desc, f.name
+    limit page + 1
+  )
+  select null,
+    array_agg(row(
+      row(r.conversation_id, r.seq, r.seq, r.revision)::source,
+      message_item(p_org, p_scope, r.message) || jsonb_build_object(
+        'score', r.score::text,
+        -- Marked with characters that the marked text has been freed of; the reader of this turns
+        -- them into offsets.
+        'marked', ts_headline(config, translate(r.body, chr(1) || chr(2), ''), query,
+          format('HighlightAll=true, StartSel="%s", StopSel="%s"', chr(1), chr(2))))
+    )::hit order by r.place) filter (where r.place <= page),
+    coalesce(bool_or(r.place > page), false)
+  into result
+  from page_rows r;
+  return result;
+end $$;
+
+-- Messages of one conversation from a sequence, forward or backward.
+create function earshot.read_messages(p_org bigint, p_scope earshot.scope, p_arguments jsonb)
+returns earshot.tool_result
+language plpgsql stable as $$
+declare
+  page constant integer := (p_arguments ->> 'limit')::integer;
+  wanted constant bigint := (select c.id from conversations c
+    where c.org_id = p_org and c.external_id = p_arguments ->> 'conversation');
+  backward constant boolean := p_arguments ->> 'direction' = 'backward';
+  start_seq constant bigint := coalesce((p_arguments ->> 'fromSeq')::bigint,
+    case when backward then 9223372036854775807 else 1 end);
+  result earshot.tool_result;
+begin
+  -- INVARIANT 16: out of scope and nonexistent look alike.
+  if wanted is null or not exists (select from in_scope(p_org, p_scope) s where s.conversation_id = wanted) then
+    return row('not_found', null, false)::tool_result;
+  end if;
+  if backward then
+    select null, array_agg(row(row(wanted, r.seq, r.seq, (r.message).revision)::source,
+        message_item(p_org, p_scope, r.message))::hit order by r.place) filter (where r.place <= page),
+      coalesce(bool_or(r.place > page), false)
+    into result
+    from (select v as message, v.seq, row_number() over (order by v.seq desc) as place
+          from visible_messages(p_org, p_scope) v
+          where v.conversation_id = wanted and v.seq <= start_seq
+          order by v.seq desc limit page + 1) r;
+  else
+    select null, array_agg(row(row(wanted, r.seq, r.seq, (r.message).revision)::source,
+        message_item(p_org, p_scope, r.message))::hit order by r.place) filter (where r.place <= page),
+      coalesce(bool_or(r.place > page), false)
+    into result
+    from (select v as message, v.seq, row_number() over (order by v.seq) as place
+          from visible_messages(p_org, p_scope) v
+          where v.conversation_id = wanted and v.seq >= start_seq
+          order by v.seq limit page + 1) r;
+  end if;
+  return result;
+end $$;
+
+-- The neighbours of one message, the message among them. One that is not visible is not found.
+create function earshot.read_around(p_org bigint, p_scope earshot.scope, p_arguments jsonb)
+returns earshot.tool_result
+language plpgsql stable as $$
+declare
+  wanted constant bigint := (select c.id from conversations c
+    where c.org_id = p_org and c.external_id = p_arguments ->> 'conversation');
+  anchor constant bigint := (p_arguments ->> 'seq')::bigint;
+  result earshot.tool_result;
+begin
+  if not exists (select from visible_messages(p_org, p_scope) v
+                 where v.conversation_id = wanted and v.seq = anchor) then
+    return row('not_found', null, false)::tool_result;
+  end if;
+  select null, array_agg(row(row(wanted, r.seq, r.seq, (r.message).revision)::source,
+      message_item(p_org, p_scope, r.message))::hit order by r.seq), false
+  into result
+  from (
+    (select v as message, v.seq from visible_messages(p_org, p_scope) v
+     where v.conversation_id = wanted and v.seq < anchor
+     order by v.seq desc limit (p_arguments ->> 'before')::integer)
+    union all
+    (select v as message, v.seq from visible_messages(p_org, p_scope) v
+     where v.conversation_id = wanted and v.seq >= anchor
+     order by v.seq limit (p_arguments ->> 'after')::integer + 1)
+  ) r;
+  return result;
+end $$;
+
+-- The replies to one message, the message first.
+create function earshot.read_thread(p_org bigint, p_scope earshot.scope, p_arguments jsonb)
+returns earshot.tool_result
+language plpgsql stable as $$
+declare
+  page constant integer := (p_arguments ->> 'limit')::integer;
+  after_seq constant bigint := coalesce((p_arguments #>> '{after,seq}')::bigint, 0);
+  wanted constant bigint := (select c.id from conversations c
+    where c.org_id = p_org and c.external_id = p_arguments ->> 'conversation');
+  root constant text := (select v.external_id from visible_messages(p_org, p_scope) v
+    where v.conversation_id = wanted and v.seq = (p_arguments ->> 'seq')::bigint);
+  result earshot.tool_result;
+begin
+  if root is null then
+    return row('not_found', null, false)::tool_result;
+  end if;
+  select null, array_agg(row(row(wanted, r.seq, r.seq, (r.message).revision)::source,
+      message_item(p_org, p_scope, r.message))::hit order by r.place) filter (where r.place <= page),
+    coalesce(bool_or(r.place > page), false)
+  into result
+  from (select v as message, v.seq, row_number() over (order by v.seq) as place
+        from visible_messages(p_org, p_scope) v
+        where v.conversation_id = wanted and (v.external_id = root or v.reply_to = root) and v.seq > after_seq
+        order by v.seq limit page + 1) r;
+  return result;
+end $$;
+
+-- The conversations in scope, with the count and the latest time of what is visible in each. A page
+-- is chosen before anything is counted.
+create function earshot.list_conversations(p_org bigint, p_scope earshot.scope, p_arguments jsonb)
+returns earshot.tool_result
+language plpgsql stable as $$
+declare
+  page constant integer := (p_arguments ->> 'limit')::integer;
+  after_conversation constant text := coalesce(p_arguments #>> '{after,conversation}', '');
+  result earshot.tool_result;
+begin
+  select null,
+    array_agg(row(
+      row(r.id, r.floor, null, null)::source,
+      jsonb_strip_nulls(jsonb_build_object(
+        'conversation', r.external_id, 'title', r.title, 'kind', r.kind, 'visibility', r.visibility,
+        'fromSeq', r.floor::text, 'owner', r.owner,
+        'messages', seen.messages::text, 'latestAt', rfc3339(seen.latest_at)))
+    )::hit order by r.place) filter (where r.place <= page),
+    coalesce(bool_or(r.place > page), false)
+  into result
+  from (
+    select c.id, c.external_id, c.title, c.kind, c.visibility, s.floor,
+      (select u.external_id from users u where u.org_id = p_org and u.id = c.owner_id) as owner,
+      row_number() over (order by c.external_id) as place
+    from in_scope(p_org, p_scope) s
+    join conversations c on c.org_id = p_org and c.id = s.conversation_id
+    where c.external_id > after_conversation
+    order by c.external_id limit page + 1
+  ) r
+  cross join lateral (
+    select count(*) as messages, max(v.sent_at) as latest_at
+    from visible_messages(p_org, p_scope) v where v.conversation_id = r.id
+  ) seen;
+  return result;
+end $$;
+
+create function earshot.run_tool(p_live earshot.live, p_tool text, p_arguments jsonb, p_now timestamptz)
+returns earshot.tool_result
+language plpgsql stable as $$
+declare
+  org constant bigint := p_live.org_id;
+  standing constant earshot.standing := p_live.standing;
+  extent constant earshot.scope := turn_scope(org, p_live.destination_id, standing.readers, standing.floor,
+    standing.extent, p_live.requester_id, standing.project_bound, p_arguments ->> 'recipient', p_now);
+begin
+  return case p_tool
+    when 'search' then search_messages(org, extent, p_arguments)
+    when 'read' then read_messages(org, extent, p_arguments)
+    when 'around' then read_around(org, extent, p_arguments)
+    when 'thread' then read_thread(org, extent, p_arguments)
+    when 'list_conversations' then list_conversations(org, extent, p_arguments)
+  end;
+end $$;
+
+-- The door. Check, scope, rows, ledger and record are one statement on one snapshot, committed before
+-- anything leaves (INVARIANT 5). It takes the digest of a token that the caller has verified; the
+-- organization, the readers and the scope come from the grant's row (INVARIANT 8). A refusal is
+-- recorded, and revokes the grant where it is for good, in this same transaction, which holds
+-- nothing else that could roll it back.
+--
+-- `p_arguments` has been validated: a malformed one is an error here and reads nothing.
+create function earshot.call_tool(p_digest bytea, p_tool text, p_arguments jsonb, p_subject bytea,
+  out code text, out decision_id uuid, out decided_at text, out grant_id uuid, out policy_revision bigint,
+  out changes jsonb, out more boolean, out items jsonb)
+language plpgsql volatile security definer
+set search_path = earshot, pg_temp set jit = off as $$
+declare
+  t constant timestamptz := clock_timestamp();
+begin
+  perform enter_grant(p_digest);
+  decision_id := gen_random_uuid();
+  decided_at := rfc3339(t);
+  with live as materialized (
+    select l.* from live_check(p_digest, p_tool, t) l
+  ), result as materialized (
+    select r.* from live l cross join lateral run_tool(l, p_tool, p_arguments, t) r where l.code is null
+  ), outcome as materialized (
+    select l.*, case when l.code is null then coalesce(r.code, case when r.more is null then 'invalid_input' end)
+      else l.code end as verdict, r.hits, r.more
+    from live l left join result r on true
+  ), shown as (
+    insert into ledger_entries (org_id, session_id, conversation_id, from_seq, to_seq, revision, decision_id)
+    select o.org_id, o.session_id, (h.source).conversation_id, (h.source).from_seq, (h.source).to_seq,
+      (h.source).revision, call_tool.decision_id
+    from outcome o cross join lateral unnest(o.hits) h
+    where o.verdict is null
+    on conflict do nothing
+  ), revoked as (
+    update grants g set revoked_at = t,
+      revoked_code = case when o.changes is not null then 'audience_changed' else o.verdict end
+    from outcome o
+    where g.org_id = o.org_id and g.id = o.grant_id and g.revoked_at is null
+      and (is_sticky(o.verdict) or o.changes is not null)
+  ), recorded as (
+    insert into decisions (org_id, id, decided_at, kind, verdict, code, turn_id, grant_id, session_id, tool,
+      subject_sha256, items, audience_hash, policy_revision, detail)
+    select o.org_id, call_tool.decision_id, t, 'tool',
+      case when o.verdict is null then 'allowed' else 'refused' end, o.verdict, o.turn_id, o.grant_id,
+      o.session_id, p_tool, p_subject, coalesce(cardinality(o.hits), 0), (o.standing).audience_hash,
+      (o.standing).policy_revision, jsonb_strip_nulls(jsonb_build_object('changes', o.changes))
+    from outcome o where o.org_id is not null
+  )
+  select o.verdict, o.grant_id, (o.standing).policy_revision, o.changes, o.more,
+    (select jsonb_agg(h.item order by h.place)
+     from unnest(o.hits) with ordinality as h(source, item, place))
+  into code, grant_id, policy_revision, changes, more, items
+  from outcome o;
+  if code is not null then
+    items := null;
+    more := null;
+  end if;
+end $$;
+
+grant create on schema earshot to earshot_scoped;
+alter function earshot.call_tool(bytea, text, jsonb, bytea) owner to earshot_scoped;
+revoke create on schema earshot from earshot_scoped;
+revoke execute on all functions in schema earshot from public;
+grant execute on all functions in schema earshot to earshot_scoped;
+grant execute on function earshot.call_tool(bytea, text, jsonb, bytea) to earshot_runtime;

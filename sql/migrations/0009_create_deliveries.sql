@@ -1,0 +1,379 @@
+-- Delivery: one payload toward one destination, judged, and released once.
+--
+-- Protocol, at read committed: first a command that only locks, then a command that checks, whose
+-- snapshot is newer than the locks; time is read once, after them. The locks are shared, on revision
+-- rows, in one order: organization, projects, conversations by id, then turn, grant, delivery.
+-- Writers keep the same order. So a change of readers either commits before and is seen, or waits and
+-- comes after (INVARIANT 5).
+
+-- The projects that decide who reads these conversations.
+create function earshot.projects_of(p_org bigint, p_conversations bigint[]) returns bigint[]
+language sql stable as $$
+  select array(select distinct c.project_id from earshot.conversations c
+               where c.org_id = p_org and c.id = any (p_conversations) and c.project_id is not null
+               order by c.project_id)
+$$;
+
+-- Locks what decides who reads these conversations. A conversation that moved to another project in
+-- between would leave that project unlocked: the whole is tried again (40001).
+create function earshot.lock_readability(p_org bigint, p_conversations bigint[]) returns void
+language plpgsql volatile as $$
+declare
+  projects bigint[];
+begin
+  perform from organization_revisions r where r.org_id = p_org for share;
+  projects := projects_of(p_org, p_conversations);
+  perform from project_revisions r where r.org_id = p_org and r.project_id = any (projects)
+  order by r.project_id for share;
+  perform from conversation_revisions r where r.org_id = p_org and r.conversation_id = any (p_conversations)
+  order by r.conversation_id for share;
+  if projects_of(p_org, p_conversations) <> projects then
+    raise exception 'a project changed while it was being locked' using errcode = '40001';
+  end if;
+end $$;
+
+-- What a turn's sessions were shown, flattened: with each message that came out of a delivery, what
+-- that delivery was made from.
+create function earshot.turn_sources(p_org bigint, p_turn uuid) returns setof earshot.source
+language sql stable as $$
+  with shown as (
+    select distinct l.conversation_id, l.from_seq, l.to_seq, l.revision
+    from earshot.grants g
+    join earshot.ledger_entries l on l.org_id = p_org and l.session_id = g.session_id
+    where g.org_id = p_org and g.turn_id = p_turn
+  )
+  select row(s.conversation_id, s.from_seq, s.to_seq, s.revision)::earshot.source from shown s
+  union
+  select row(d.conversation_id, d.from_seq, d.to_seq, d.revision)::earshot.source
+  from shown s
+  join earshot.messages m on m.org_id = p_org and m.conversation_id = s.conversation_id and m.seq = s.from_seq
+  join earshot.delivery_sources d on d.org_id = p_org and d.delivery_id = m.delivery_id
+  where s.to_seq is not null
+$$;
+
+create type earshot.verdict as (code text, standing earshot.standing, changes jsonb);
+
+-- Question: may everyone who reads the destination now have text made from these sources?
+-- For the turn's own destination by the standing that the live check found; for another one by that
+-- place's own readers and bounds, if the requester reads it.
+create function earshot.judge_disclosure(p_org bigint, p_turn earshot.turns, p_destination bigint,
+  p_own earshot.standing, p_sources earshot.source[], p_now timestamptz) returns earshot.verdict
+language plpgsql stable as $$
+declare
+  result earshot.verdict;
+begin
+  if p_destination = p_turn.destination_id then
+    result.standing := p_own;
+  else
+    result.standing := judge_turn(p_org, p_turn.persona_id, p_destination, p_turn.requester_id, 'disclosure', null,
+      p_turn.id, p_now);
+    result.code := case (result.standing).code when 'requester_left' then 'not_found'
+      else (result.standing).code end;
+    if result.code is not null then
+      return result;
+    end if;
+  end if;
+  result.code := judge_sources(p_org, p_sources, turn_scope(p_org, p_destination, (result.standing).readers,
+    (result.standing).floor, (result.standing).extent, p_turn.requester_id, (result.standing).project_bound, null, p_now));
+  return result;
+end $$;
+
+-- Question: may this payload, proposed under this grant, go to this destination?
+create function earshot.judge_proposal(p_digest bytea, p_destination bigint, p_sources earshot.source[], p_now timestamptz)
+returns earshot.verdict
+language plpgsql stable as $$
+declare
+  result earshot.verdict;
+  live earshot.live := live_check(p_digest, null, p_now);
+  turn earshot.turns;
+begin
+  result.standing := live.standing;
+  result.code := live.code;
+  result.changes := live.changes;
+  if result.code is null then
+    select * into turn from turns t where t.org_id = live.org_id and t.id = live.turn_id;
+    result := judge_disclosure(live.org_id, turn, p_destination, live.standing, p_sources, p_now);
+  end if;
+  return result;
+end $$;
+
+-- Proposes a delivery. `held` deliveries keep no payload. A repeated key with the same request is
+-- judged again; with another request it is a conflict. `code` set and no `status`: refused outright,
+-- nothing stored.
+create function earshot.propose_delivery(p_digest bytea, p_delivery uuid, p_destination text, p_payload bytea,
+  p_content_type text, p_key text, p_request_digest bytea, p_max_age interval,
+  out code text, out delivery_id uuid, out status text, out organization text, out audience_hash text,
+  out expires_at text, out changes jsonb, out elsewhere boolean)
+language plpgsql volatile security definer set search_path = earshot, pg_temp set jit = off as $$
+declare
+  t timestamptz;
+  org bigint;
+  turn earshot.turns;
+  held_grant uuid;
+  destination bigint;
+  sources earshot.source[];
+  known earshot.deliveries;
+  v earshot.verdict;
+  expiry timestamptz;
+begin
+  perform enter_grant(p_digest);
+  select g.org_id, g.id into org, held_grant from grants g where g.digest = p_digest;
+  if not found then
+    code := 'unknown_grant';
+    return;
+  end if;
+  select t0.* into turn from turns t0 join grants g on g.org_id = t0.org_id and g.turn_id = t0.id
+  where g.org_id = org and g.id = held_grant;
+  select c.id into destination from conversations c
+  where c.org_id = org and c.external_id = p_destination and not c.deleted and not c.staged;
+  if not found then
+    code := 'not_found';
+    return;
+  end if;
+
+  -- Lock.
+  sources := array(select s from turn_sources(org, turn.id) s);
+  perform lock_readability(org, array(
+    select destination union select turn.destination_id union select s.conversation_id from unnest(sources) s));
+  select * into turn from turns t0 where t0.org_id = org and t0.id = turn.id for no key update;
+  perform from grants g where g.org_id = org and g.id = held_grant for no key update;
+  select * into known from deliveries d
+  where d.org_id = org and d.turn_id = turn.id and d.idempotency_key = p_key for no key update;
+  t := clock_timestamp();
+
+  -- Check: each command from here on has a snapshot newer than the locks.
+  if known.id is not null then
+    if known.request_digest <> p_request_digest then
+      code := 'conflict';
+      return;
+    end if;
+    -- What was settled stays settled; only a clearance still waiting is judged again.
+    if known.status <> 'cleared' or known.expires_at <= t then
+      delivery_id := known.id;
+      code := coalesce(known.code, case when known.status = 'cleared' then 'delivery_expired' end);
+      status := case when known.status = 'cleared' then 'held' else known.status end;
+      organization := (select o.external_id from organizations o where o.id = org);
+      elsewhere := destination <> turn.destination_id;
+      return;
+    end if;
+  end if;
+  sources := array(select s from turn_sources(org, turn.id) s);
+  v := judge_proposal(p_digest, destination, sources, t);
+  changes := v.changes;
+  elsewhere := destination <> turn.destination_id;
+  if is_sticky(v.code) and not elsewhere or changes is not null then
+    update grants g set revoked_at = t,
+      revoked_code = case when v.changes is not null then 'audience_changed' else v.code end
+    where g.org_id = org and g.id = held_grant and g.revoked_at is null;
+  end if;
+  -- The session holds what its readers may no longer have; the next mint moves its epoch on.
+  if v.code in ('source_revoked', 'source_changed') and not elsewhere then
+    update sessions s set state = 'quarantined'
+    where s.org_id = org and s.state = 'open'
+      and s.id in (select g.session_id from grants g where g.org_id = org and g.turn_id = turn.id);
+  end if;
+  -- Nothing to hold: who asks has no standing to, or names what is not there.
+  if v.code in ('unknown_grant', 'grant_revoked', 'grant_expired', 'turn_not_running', 'fenced', 'lease_lost',
+                'not_found') then
+    code := v.code;
+    return;
+  end if;
+
+  expiry := coalesce(known.expires_at, t + p_max_age);
+  delivery_id := coalesce(known.id, p_delivery);
+  status := case when v.code is null then 'cleared' else 'held' end;
+  insert into deliveries (org_id, id, turn_id, grant_id, destination_id, status, code, payload, payload_sha256,
+    content_type, audience_hash, mode, project_bound, policy_revision, idempotency_key, request_digest,
+    proposed_at, expires_at)
+  values (org, propose_delivery.delivery_id, turn.id, held_grant, destination,
+    propose_delivery.status, v.code, case when v.code is null then p_payload end, sha256(p_payload), p_content_type,
+    (v.standing).audience_hash, (v.standing).mode, (v.standing).project_bound, (v.standing).policy_revision,
+    p_key, p_request_digest, t, expiry)
+  on conflict (org_id, turn_id, idempotency_key) do update
+  set status = excluded.status, code = excluded.code, payload = excluded.payload,
+    grant_id = excluded.grant_id, audience_hash = excluded.audience_hash, mode = excluded.mode,
+    project_bound = excluded.project_bound, policy_revision = excluded.policy_revision;
+  delete from delivery_sources ds where ds.org_id = org and ds.delivery_id = propose_delivery.delivery_id;
+  insert into delivery_sources (org_id, delivery_id, conversation_id, from_seq, to_seq, revision)
+  select org, propose_delivery.delivery_id, s.conversation_id, s.from_seq, s.to_seq, s.revision from unnest(sources) s;
+  insert into decisions (org_id, id, decided_at, kind, verdict, code, turn_id, grant_id, delivery_id, subject_sha256,
+    items, audience_hash, policy_revision, detail)
+  values (org, gen_random_uuid(), t, 'propose', case when v.code is null then 'allowed' else 'refused' end, v.code,
+    turn.id, held_grant, propose_delivery.delivery_id, sha256(p_payload), cardinality(sources),
+    (v.standing).audience_hash, (v.standing).policy_revision,
+    jsonb_strip_nulls(jsonb_build_object('changes', v.changes)));
+  code := v.code;
+  organization := (select o.external_id from organizations o where o.id = org);
+  audience_hash := encode((v.standing).audience_hash, 'hex');
+  expires_at := extract(epoch from date_trunc('second', expiry))::bigint::text;
+end $$;
+
+-- Question: does everything that cleared this delivery still hold?
+-- The normal end of the turn, its lease and its grant is forgiven: a queued answer may leave after
+-- its turn has completed. A stop, a failure, a revocation and a newer worker are not.
+create function earshot.judge_release(p_org bigint, p_delivery earshot.deliveries, p_shown text[], p_now timestamptz)
+returns earshot.verdict
+language plpgsql stable as $$
+declare
+  result earshot.verdict;
+  own earshot.standing;
+  turn earshot.turns;
+  g earshot.grants;
+begin
+  select * into turn from turns t where t.org_id = p_org and t.id = p_delivery.turn_id;
+  select * into g from grants x where x.org_id = p_org and x.id = p_delivery.grant_id;
+  result.code := case
+    when g.revoked_at is not null then coalesce(g.revoked_code, 'grant_revoked')
+    when turn.state = 'stopped' then 'stopped'
+    when turn.state not in ('running', 'completed') then 'turn_not_running'
+    when turn.lease_fence > g.lease_fence then 'fenced'
+  end;
+  if result.code is not null then
+    return result;
+  end if;
+  own := judge_turn(p_org, turn.persona_id, turn.destination_id, turn.requester_id, turn.trigger, turn.trigger_seq,
+    turn.id, p_now);
+  if own.audience_hash is distinct from g.audience_hash and own.readers is not null then
+    result.changes := audience_changes(g.readers, reader_list(own.readers));
+  end if;
+  result.standing := own;
+  result.code := coalesce(own.code, case
+    when own.mode is distinct from g.mode or own.project_bound is distinct from g.project_bound then 'mode_changed'
+    when own.policy_revision is distinct from g.policy_revision then 'policy_changed'
+    when own.audience_hash is distinct from g.audience_hash then 'audience_changed'
+  end);
+  if result.code is not null then
+    return result;
+  end if;
+  result := judge_disclosure(p_org, turn, p_delivery.destination_id, own, array(
+    select row(s.conversation_id, s.from_seq, s.to_seq, s.revision)::source from delivery_sources s
+    where s.org_id = p_org and s.delivery_id = p_delivery.id), p_now);
+  result.code := coalesce(result.code, case
+    when (result.standing).mode is distinct from p_delivery.mode
+      or (result.standing).project_bound is distinct from p_delivery.project_bound then 'mode_changed'
+    when (result.standing).policy_revision is distinct from p_delivery.policy_revision then 'policy_changed'
+    when (result.standing).audience_hash is distinct from p_delivery.audience_hash then 'audience_changed'
+    -- A reader that the platform shows and the gateway did not judge. The list can refuse, never permit.
+    when exists (
+      select from unnest(p_shown) shown(name)
+      left join users u on u.org_id = p_org and u.external_id = shown.name
+      where u.id is null or not in_audience(p_org, p_delivery.destination_id, (result.standing).readers, u.id))
+      then 'audience_changed'
+  end);
+  return result;
+end $$;
+
+-- Releases a delivery, once. It hands out the bytes that were judged, and nothing on any other
+-- verdict; a delivery that fails the check is held for good and its bytes are gone.
+create function earshot.release_delivery(p_organization text, p_delivery uuid, p_audience_hash bytea,
+  p_payload_sha256 bytea, p_shown text[], p_acknowledge_within interval,
+  out code text, out destination text, out payload bytea, out content_type text, out acknowledge_by text)
+language plpgsql volatile security definer set search_path = earshot, pg_temp set jit = off as $$
+declare
+  org constant bigint := enter_organization(p_organization);
+  t timestamptz;
+  d earshot.deliveries;
+  v earshot.verdict;
+begin
+  select * into d from deliveries x where x.org_id = org and x.id = p_delivery;
+  if not found then
+    code := 'not_found';
+    return;
+  end if;
+
+  -- Lock.
+  perform lock_readability(org, array(
+    select d.destination_id union select t0.destination_id from turns t0 where t0.org_id = org and t0.id = d.turn_id
+    union select s.conversation_id from delivery_sources s where s.org_id = org and s.delivery_id = p_delivery));
+  perform from turns t0 where t0.org_id = org and t0.id = d.turn_id for no key update;
+  perform from grants g where g.org_id = org and g.id = d.grant_id for no key update;
+  select * into d from deliveries x where x.org_id = org and x.id = p_delivery for no key update;
+  t := clock_timestamp();
+
+  -- Check.
+  code := case
+    when d.status in ('released', 'delivered', 'failed') then 'already_released'
+    when d.status = 'discarded' then 'stopped'
+    when d.status = 'held' then d.code
+    when d.payload_sha256 <> p_payload_sha256 then 'payload_mismatch'
+    when d.audience_hash <> p_audience_hash then 'audience_changed'
+    when d.expires_at <= t then 'delivery_expired'
+  end;
+  if code is not null then
+    return;
+  end if;
+  v := judge_release(org, d, p_shown, t);
+  code := v.code;
+  if v.code is not null then
+    if is_sticky(v.code) and d.destination_id = (select t0.destination_id from turns t0
+         where t0.org_id = org and t0.id = d.turn_id) or v.changes is not null then
+      update grants g set revoked_at = t,
+        revoked_code = case when v.changes is not null then 'audience_changed' else v.code end
+      where g.org_id = org and g.id = d.grant_id and g.revoked_at is null;
+    end if;
+    update deliveries x set status = 'held', code = v.code, payload = null
+    where x.org_id = org and x.id = p_delivery;
+  else
+    update deliveries x set status = 'released', released_at = t, acknowledge_by = t + p_acknowledge_within
+    where x.org_id = org and x.id = p_delivery
+    returning x.payload, x.content_type, rfc3339(x.acknowledge_by) into payload, content_type, acknowledge_by;
+    select c.external_id into destination from conversations c where c.org_id = org and c.id = d.destination_id;
+  end if;
+  insert into decisions (org_id, id, decided_at, kind, verdict, code, turn_id, grant_id, delivery_id, subject_sha256,
+    audience_hash, policy_revision, detail)
+  values (org, gen_random_uuid(), t, 'release', case when v.code is null then 'allowed' else 'refused' end, v.code,
+    d.turn_id, d.grant_id, d.id, d.payload_sha256, (v.standing).audience_hash, (v.standing).policy_revision,
+    jsonb_strip_nulls(jsonb_build_object('changes', v.changes)));
+end $$;
+
+-- What became of a released delivery. `delivered` may name the message that it became, which then
+-- keeps its lineage. The payload goes. The same report again changes nothing; another is a conflict.
+create function earshot.acknowledge_delivery(p_organization text, p_delivery uuid, p_outcome text, p_message text)
+returns text
+language plpgsql volatile security definer set search_path = earshot, pg_temp as $$
+declare
+  org constant bigint := enter_organization(p_organization);
+  d earshot.deliveries;
+begin
+  select * into d from deliveries x where x.org_id = org and x.id = p_delivery;
+  if not found then
+    return 'not_found';
+  end if;
+  -- The order of the protocol: the conversation's revision, then the delivery.
+  perform from conversation_revisions r
+  where r.org_id = org and r.conversation_id = d.destination_id for no key update;
+  select * into d from deliveries x where x.org_id = org and x.id = p_delivery for no key update;
+  if d.status = p_outcome and d.message_id is not distinct from p_message then
+    return null;
+  end if;
+  if d.status <> 'released' then
+    return 'conflict';
+  end if;
+  update deliveries x set status = p_outcome, message_id = p_message, acknowledged_at = clock_timestamp(), payload = null
+  where x.org_id = org and x.id = p_delivery;
+  if p_outcome = 'delivered' and p_message is not null then
+    update messages m set delivery_id = p_delivery
+    where m.org_id = org and m.conversation_id = d.destination_id and m.external_id = p_message
+      and m.author_user_id is null and m.delivery_id is null;
+  end if;
+  return null;
+end $$;
+
+do $$
+declare
+  signature text;
+begin
+  grant create on schema earshot to earshot_scoped;
+  revoke execute on all functions in schema earshot from public;
+  grant execute on all functions in schema earshot to earshot_scoped;
+  grant delete on earshot.delivery_sources to earshot_scoped;
+  foreach signature in array array[
+    'propose_delivery(bytea, uuid, text, bytea, text, text, bytea, interval)',
+    'release_delivery(text, uuid, bytea, bytea, text[], interval)',
+    'acknowledge_delivery(text, uuid, text, text)']
+  loop
+    execute format('alter function earshot.%s owner to earshot_scoped', signature);
+    execute format('grant execute on function earshot.%s to earshot_runtime', signature);
+  end loop;
+  revoke create on schema earshot from earshot_scoped;
+end $$;

@@ -1,0 +1,101 @@
+import { eq } from 'drizzle-orm';
+import type { ExternalId } from '../policy/identity.ts';
+import { refuse, type Refusal } from '../policy/refusal.ts';
+import type { Database, Sql } from './database.ts';
+import { retrying } from './faults.ts';
+import { recordsOf, type Records } from './records.ts';
+import { organizations } from './tables/organization-facts.ts';
+
+/** A transaction inside one organization: row security shows that one's rows and no others. */
+export interface OrganizationTransaction {
+  readonly sql: Sql;
+  readonly records: Records;
+  readonly key: bigint;
+  readonly name: ExternalId;
+}
+
+/**
+ * Runs work in a transaction inside an organization, again if it loses to another one. An unknown
+ * organization is `not_found`, and a refusal that the work returns rolls everything back.
+ */
+export async function inOrganization<T extends { ok: true }>(
+  database: Database,
+  name: ExternalId,
+  work: (transaction: OrganizationTransaction) => Promise<T | Refusal>,
+): Promise<T | Refusal> {
+  try {
+    return await retrying(
+      () =>
+        database.sql.begin(async (sql): Promise<T> => {
+          const [row] = await sql<{ key: string | null }[]>`
+          select earshot.enter_organization(${name}) as key`;
+          if (row?.key == null) throw new RolledBack(refuse('not_found'));
+          const result = await work({ sql, records: recordsOf(sql), key: BigInt(row.key), name });
+          if (!result.ok) throw new RolledBack(result);
+          return result;
+        }) as Promise<T>,
+    );
+  } catch (error) {
+    if (error instanceof RolledBack) return error.refusal;
+    throw error;
+  }
+}
+
+/** Carries a refusal out of a transaction, so that leaving it rolls back. */
+class RolledBack extends Error {
+  readonly refusal: Refusal;
+  constructor(refusal: Refusal) {
+    super(refusal.code);
+    this.refusal = refusal;
+  }
+}
+
+export interface OrganizationFact {
+  readonly status: 'active' | 'suspended';
+  readonly guard: 'running' | 'paused';
+  readonly policyRevision?: bigint;
+}
+
+/**
+ * Creates an organization or changes its status, execution guard and policy revision. The policy
+ * revision never goes back: a lower one is a conflict.
+ */
+export async function putOrganization(
+  database: Database,
+  name: ExternalId,
+  fact: OrganizationFact,
+): Promise<{ ok: true } | Refusal> {
+  await database.sql`select earshot.create_organization(${name})`;
+  return inOrganization(database, name, async ({ records, key }) => {
+    const [row] = await records
+      .select({ revision: organizations.policyRevision })
+      .from(organizations)
+      .where(eq(organizations.id, key))
+      .for('update');
+    if (row === undefined) return refuse('not_found');
+    if (fact.policyRevision !== undefined && fact.policyRevision < row.revision) {
+      return refuse('conflict', { detail: 'The policy revision never goes back.' });
+    }
+    await records
+      .update(organizations)
+      .set({
+        status: fact.status,
+        guard: fact.guard,
+        policyRevision: fact.policyRevision ?? row.revision,
+      })
+      .where(eq(organizations.id, key));
+    return { ok: true };
+  });
+}
+
+/** Sets the execution guard of an organization. Paused: no turn opens, mints, reads or delivers. */
+export async function setGuard(
+  database: Database,
+  name: ExternalId,
+  guard: 'running' | 'paused',
+): Promise<{ ok: true } | Refusal> {
+  return inOrganization(database, name, async ({ records, key }) => {
+    await records.update(organizations).set({ guard }).where(eq(organizations.id, key));
+    return { ok: true };
+  });
+}

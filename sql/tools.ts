@@ -1,0 +1,125 @@
+import { z } from 'zod';
+import { refuse, type Refusal } from '../policy/refusal.ts';
+import { refusalOf } from './answer.ts';
+import type { Database } from './database.ts';
+import { changesOf, decisionOf, type AudienceChanges } from './grants.ts';
+
+export const TOOLS = ['search', 'read', 'around', 'thread', 'list_conversations'] as const;
+export type ToolName = (typeof TOOLS)[number];
+
+const reference = z.object({ id: z.string(), seq: z.string() });
+
+const MessageRow = z.object({
+  text: z.string(),
+  conversation: z.string(),
+  id: z.string(),
+  seq: z.string(),
+  revision: z.string(),
+  kind: z.enum(['message', 'event']),
+  edited: z.boolean(),
+  sentAt: z.string(),
+  fromSeq: z.string(),
+  visibility: z.enum(['members', 'project', 'organization']),
+  authorUser: z.string().optional(),
+  authorPersona: z.string().optional(),
+  owner: z.string().optional(),
+  replyTo: reference.optional(),
+  embeds: z.array(reference.extend({ conversation: z.string() })).optional(),
+  score: z.string().optional(),
+  /** The text with matches between U+0001 and U+0002. */
+  marked: z.string().optional(),
+});
+export type MessageRow = z.infer<typeof MessageRow>;
+
+const ConversationRow = z.object({
+  conversation: z.string(),
+  title: z.string().optional(),
+  kind: z.enum(['private', 'group', 'channel', 'direct']),
+  visibility: z.enum(['members', 'project', 'organization']),
+  fromSeq: z.string(),
+  owner: z.string().optional(),
+  messages: z.string(),
+  latestAt: z.string().optional(),
+});
+export type ConversationRow = z.infer<typeof ConversationRow>;
+
+/** What a call let through, under which decision. */
+export interface ToolAnswer<Row> {
+  readonly ok: true;
+  readonly decision: string;
+  readonly decidedAt: string;
+  readonly policyRevision: string;
+  readonly grant: string;
+  readonly more: boolean;
+  readonly rows: Row[];
+}
+
+export type ToolRefusal = Refusal & { readonly changes?: AudienceChanges };
+
+/**
+ * Calls a tool that returns messages: live check, scope, rows, ledger and record in one statement
+ * and one round trip, committed when this returns.
+ *
+ * `digest` is the SHA-256 of the id of a token that has been verified. `arguments` have been
+ * validated; integers in them are decimal strings. `subject` is the digest that the record keeps of
+ * what was asked.
+ */
+export function callMessageTool(
+  database: Database,
+  digest: Uint8Array,
+  tool: Exclude<ToolName, 'list_conversations'>,
+  args: Readonly<Record<string, unknown>>,
+  subject: Uint8Array,
+): Promise<ToolAnswer<MessageRow> | ToolRefusal> {
+  return callTool(database, digest, tool, args, subject, MessageRow);
+}
+
+/** {@link callMessageTool} for the conversations in scope. */
+export function callConversationTool(
+  database: Database,
+  digest: Uint8Array,
+  args: Readonly<Record<string, unknown>>,
+  subject: Uint8Array,
+): Promise<ToolAnswer<ConversationRow> | ToolRefusal> {
+  return callTool(database, digest, 'list_conversations', args, subject, ConversationRow);
+}
+
+const CallRow = z.object({
+  code: z.string().nullable(),
+  decision_id: z.string(),
+  decided_at: z.string(),
+  grant_id: z.string().nullable(),
+  policy_revision: z.string().nullable(),
+  changes: z.unknown(),
+  more: z.boolean().nullable(),
+  items: z.unknown(),
+});
+
+async function callTool<Row>(
+  { sql }: Database,
+  digest: Uint8Array,
+  tool: ToolName,
+  args: Readonly<Record<string, unknown>>,
+  subject: Uint8Array,
+  shape: z.ZodType<Row>,
+): Promise<ToolAnswer<Row> | ToolRefusal> {
+  const [raw] = await sql`
+    select * from earshot.call_tool(${Buffer.from(digest)}, ${tool}, ${JSON.stringify(args)}::text::jsonb,
+      ${Buffer.from(subject)})`;
+  const row = CallRow.parse(raw);
+  if (row.code !== null) {
+    return { ...refusalOf(row.code, decisionOf(row.decision_id)), ...changesOf(row.changes) };
+  }
+  if (row.grant_id === null || row.policy_revision === null || row.more === null) {
+    return refuse('fault');
+  }
+  return {
+    ok: true,
+    decision: row.decision_id,
+    decidedAt: row.decided_at,
+    policyRevision: row.policy_revision,
+    grant: row.grant_id,
+    more: row.more,
+    rows: z.array(shape).parse(row.items ?? []),
+  };
+}
