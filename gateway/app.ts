@@ -1,0 +1,95 @@
+import type { OpenAPIHono } from '@hono/zod-openapi';
+import { bodyLimit } from 'hono/body-limit';
+import { HTTPException } from 'hono/http-exception';
+import { timeout } from 'hono/timeout';
+import { refuse, type Refusal } from '../policy/refusal.ts';
+import { faultOf } from '../sql/faults.ts';
+import type { Gateway } from './gateway.ts';
+import { problem } from './problem.ts';
+import { deliveryRoutes } from './routes/deliveries.ts';
+import { factRoutes } from './routes/facts.ts';
+import { factStreamRoutes } from './routes/fact-stream.ts';
+import { operationRoutes } from './routes/operation.ts';
+import { organizationRoutes } from './routes/organizations.ts';
+import { newRoutes } from './routes/route-app.ts';
+import { toolRoutes } from './routes/tools.ts';
+import { turnRoutes } from './routes/turns.ts';
+
+/** The gateway as one Hono app. */
+export function createApp(gateway: Gateway): OpenAPIHono {
+  const { config } = gateway;
+  const app = newRoutes();
+
+  app.use(timeout(config.requestTimeoutMs, () => new HTTPException(503)));
+  app.use(
+    bodyLimit({
+      maxSize: config.maxBodyBytes,
+      onError: (context) => problem(context, refuse('too_large')),
+    }),
+  );
+  app.use(async (context, next) => {
+    await next();
+    context.header('cache-control', 'no-store');
+    context.header('x-content-type-options', 'nosniff');
+  });
+
+  app.notFound((context) =>
+    problem(context, refuse('not_found', { detail: 'There is no such route.' })),
+  );
+  app.onError((error, context) => problem(context, refusalOfError(error)));
+
+  app.route('/', operationRoutes(gateway));
+  app.route('/', organizationRoutes(gateway));
+  app.route('/', factRoutes(gateway));
+  app.route('/', factStreamRoutes(gateway));
+  app.route('/', turnRoutes(gateway));
+  app.route('/', toolRoutes(gateway));
+  app.route('/', deliveryRoutes(gateway));
+  app.openAPIRegistry.registerComponent('securitySchemes', 'bearer', {
+    type: 'http',
+    scheme: 'bearer',
+    bearerFormat: 'JWT',
+  });
+  app.doc31('/openapi.json', {
+    openapi: '3.1.0',
+    info: {
+      title: 'Earshot',
+      version: '0.1.0',
+      description: 'An audience-gated retrieval gateway for AI assistants.',
+    },
+    security: [{ bearer: [] }],
+  });
+  return app;
+}
+
+/** What went wrong, as a refusal. A fault says nothing of itself to the outside (INVARIANT 9). */
+function refusalOfError(error: Error): Refusal {
+  if (error instanceof HTTPException) {
+    if (error.status === 503) return refuse('unavailable', { detail: 'The deadline passed.' });
+    return refuse('invalid_input', { detail: 'The request cannot be read.' });
+  }
+  const fault = faultOf(error);
+  switch (fault.kind) {
+    case 'unavailable':
+    case 'timeout':
+    case 'retryable':
+      return refuse('unavailable');
+    case 'conflict':
+      return refuse('conflict');
+    case 'invalid':
+      return refuse('invalid_input', { detail: 'A value is outside what can be stored.' });
+    case 'fault':
+      console.error(
+        JSON.stringify({ level: 'error', fault: error.name, at: stackOf(error), code: fault.code }),
+      );
+      return refuse('fault');
+  }
+}
+
+/** Where an error was thrown, without its message, which may quote content. */
+function stackOf(error: Error): string[] {
+  return (error.stack ?? '')
+    .split('\n')
+    .filter((line) => line.trimStart().startsWith('at '))
+    .slice(0, 8);
+}

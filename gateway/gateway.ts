@@ -1,0 +1,10 @@
+import type { Database } from '../sql/database.ts';
+import type { Config } from './config.ts';
+import type { Keys } from './keys.ts';
+
+/** What every route works with. It holds no state that decides anything (INVARIANT 6). */
+export interface Gateway {
+  readonly database: Database;
+  readonly keys: Keys;
+  readonly config: Config;
+}

@@ -1,0 +1,71 @@
+import { join } from 'node:path';
+import type { OpenAPIHono } from '@hono/zod-openapi';
+import { openDatabase } from '../sql/database.ts';
+import { startEmbedded } from '../sql/embedded.ts';
+import { migrate } from '../sql/migrate.ts';
+import { createApp } from './app.ts';
+import type { Config } from './config.ts';
+import type { Gateway } from './gateway.ts';
+import { loadKeys } from './keys.ts';
+
+/** A gateway that is ready to answer, and the way to end it. */
+export interface Instance {
+  readonly gateway: Gateway;
+  readonly app: OpenAPIHono;
+  /** Where its database is: a server that was named, or the embedded one. */
+  readonly database: 'server' | 'embedded';
+  close(): Promise<void>;
+}
+
+/**
+ * Opens a gateway: its database, migrated where the login for that is known, and its keys.
+ *
+ * Without `databaseUrl` it starts, or joins, the embedded PostgreSQL of the data folder, and migrates
+ * it. With it, the database is migrated if `databaseAdminUrl` is given too, and left as it is
+ * otherwise.
+ */
+export async function openInstance(config: Config): Promise<Instance> {
+  const keys = await loadKeys(config.dataDir);
+  const place = await placeOf(config);
+  if (place.adminUrl !== undefined) await migrate(place.adminUrl, { gatewayUrl: place.gatewayUrl });
+  const database = openDatabase(place.gatewayUrl, {
+    max: config.poolSize,
+    prepare: config.prepareStatements,
+    statementTimeoutMs: config.statementTimeoutMs,
+    connectTimeoutSeconds: Math.max(1, Math.floor(config.requestTimeoutMs / 2000)),
+    applicationName: 'earshot',
+  });
+  const gateway = { database, keys, config };
+  return {
+    gateway,
+    app: createApp(gateway),
+    database: config.databaseUrl === undefined ? 'embedded' : 'server',
+    close: async () => {
+      await database.close();
+      await place.stop();
+    },
+  };
+}
+
+interface Place {
+  readonly gatewayUrl: string;
+  readonly adminUrl: string | undefined;
+  stop(): Promise<void>;
+}
+
+/** Where the database is, started if it is the embedded one. */
+export async function placeOf(config: Config): Promise<Place> {
+  if (config.databaseUrl !== undefined) {
+    return {
+      gatewayUrl: config.databaseUrl,
+      adminUrl: config.databaseAdminUrl,
+      stop: () => Promise.resolve(),
+    };
+  }
+  const server = await startEmbedded({ dataDir: join(config.dataDir, 'postgresql') });
+  return {
+    gatewayUrl: server.gatewayUrl(),
+    adminUrl: server.adminUrl(),
+    stop: () => server.stop(),
+  };
+}

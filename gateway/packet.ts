@@ -1,0 +1,140 @@
+import { z } from '@hono/zod-openapi';
+import type { ConversationRow, MessageRow, ToolAnswer } from '../sql/tools.ts';
+
+const Reference = z.object({ conversation: z.string(), seq: z.string(), id: z.string() });
+
+/** Where a text came from and under which decision it may be had: the envelope's public part. */
+const Envelope = z.object({
+  origin: z.literal('conversation'),
+  owner: z.string().optional(),
+  sensitivity: z.enum(['members', 'project', 'organization']),
+  history: z.object({ conversation: z.string(), fromSeq: z.string() }),
+  decision: z.object({ id: z.string(), policyRevision: z.string(), at: z.string() }),
+});
+
+export const MessageItem = z
+  .object({
+    text: z.string(),
+    source: z.object({
+      type: z.literal('message'),
+      id: z.string(),
+      conversation: z.string(),
+      seq: z.string(),
+      revision: z.string(),
+    }),
+    envelope: Envelope,
+    kind: z.enum(['message', 'event']),
+    author: z.union([z.object({ user: z.string() }), z.object({ persona: z.string() })]).optional(),
+    sentAt: z.string(),
+    edited: z.boolean().optional(),
+    replyTo: Reference.optional(),
+    embeds: z.array(Reference).optional(),
+    score: z.number().optional(),
+    highlights: z
+      .array(z.object({ start: z.int(), end: z.int() }))
+      .optional()
+      .openapi({ description: 'Matches, as UTF-16 offsets into the text; the end is exclusive.' }),
+  })
+  .openapi('MessageItem');
+
+export const ConversationItem = z
+  .object({
+    conversation: z.string(),
+    title: z.string().optional(),
+    kind: z.enum(['private', 'group', 'channel', 'direct']),
+    messages: z.string(),
+    latestAt: z.string().optional(),
+    envelope: Envelope,
+  })
+  .openapi('ConversationItem');
+
+export const MessagePacket = z
+  .object({
+    decision: z.string(),
+    items: z.array(MessageItem),
+    cursor: z.string().optional(),
+    complete: z.boolean(),
+  })
+  .openapi('MessagePacket');
+
+export const ConversationPacket = z
+  .object({
+    decision: z.string(),
+    items: z.array(ConversationItem),
+    cursor: z.string().optional(),
+    complete: z.boolean(),
+  })
+  .openapi('ConversationPacket');
+
+type Sealed = Pick<ToolAnswer<never>, 'decision' | 'decidedAt' | 'policyRevision'>;
+
+function envelopeOf(
+  row: Pick<MessageRow, 'conversation' | 'fromSeq' | 'visibility'> & { owner?: string | undefined },
+  { decision, decidedAt, policyRevision }: Sealed,
+): z.infer<typeof Envelope> {
+  return {
+    origin: 'conversation',
+    ...(row.owner !== undefined && { owner: row.owner }),
+    sensitivity: row.visibility,
+    history: { conversation: row.conversation, fromSeq: row.fromSeq },
+    decision: { id: decision, policyRevision, at: decidedAt },
+  };
+}
+
+/** A message in its envelope. */
+export function messageItem(row: MessageRow, sealed: Sealed): z.infer<typeof MessageItem> {
+  const highlights = row.marked === undefined ? undefined : offsetsOf(row.marked, row.text);
+  return {
+    text: row.text,
+    source: {
+      type: 'message',
+      id: row.id,
+      conversation: row.conversation,
+      seq: row.seq,
+      revision: row.revision,
+    },
+    envelope: envelopeOf(row, sealed),
+    kind: row.kind,
+    ...(row.authorUser !== undefined && { author: { user: row.authorUser } }),
+    ...(row.authorPersona !== undefined && { author: { persona: row.authorPersona } }),
+    sentAt: row.sentAt,
+    ...(row.edited && { edited: true }),
+    ...(row.replyTo !== undefined && {
+      replyTo: { conversation: row.conversation, ...row.replyTo },
+    }),
+    ...(row.embeds !== undefined && { embeds: row.embeds }),
+    ...(row.score !== undefined && { score: Number(row.score) }),
+    ...(highlights !== undefined && { highlights }),
+  };
+}
+
+/** A conversation with counts over what is visible in it. */
+export function conversationItem(
+  row: ConversationRow,
+  sealed: Sealed,
+): z.infer<typeof ConversationItem> {
+  return {
+    conversation: row.conversation,
+    ...(row.title !== undefined && { title: row.title }),
+    kind: row.kind,
+    messages: row.messages,
+    ...(row.latestAt !== undefined && { latestAt: row.latestAt }),
+    envelope: envelopeOf(row, sealed),
+  };
+}
+
+/**
+ * Turns a text with matches between U+0001 and U+0002 into offsets into the plain text. Where the
+ * two do not agree (the text itself holds one of these characters) there are no highlights.
+ */
+function offsetsOf(marked: string, text: string): { start: number; end: number }[] | undefined {
+  const offsets: { start: number; end: number }[] = [];
+  let plain = '';
+  let start = 0;
+  for (const part of marked.split(/([\u0001\u0002])/u)) {
+    if (part === '\u0001') start = plain.length;
+    else if (part === '\u0002') offsets.push({ start, end: plain.length });
+    else plain += part;
+  }
+  return plain === text ? offsets : undefined;
+}

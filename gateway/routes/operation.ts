@@ -1,0 +1,84 @@
+import { createRoute, z, type OpenAPIHono } from '@hono/zod-openapi';
+import { refuse } from '../../policy/refusal.ts';
+import type { Gateway } from '../gateway.ts';
+import { problem, problemResponses } from '../problem.ts';
+import { newRoutes } from './route-app.ts';
+
+const json = <Shape extends z.ZodType>(description: string, schema: Shape) => ({
+  200: { description, content: { 'application/json': { schema } } },
+  ...problemResponses,
+});
+
+const Version = z
+  .object({
+    name: z.string(),
+    version: z.string(),
+    grants: z.boolean(),
+    offers: z.array(z.string()),
+  })
+  .openapi('Version');
+
+/** Whether the gateway is there, whether it can work, what it offers, and its public keys. */
+export function operationRoutes({ database, keys }: Gateway): OpenAPIHono {
+  const app = newRoutes();
+  const open = { security: [], tags: ['operation'] };
+
+  app.openapi(
+    createRoute({
+      method: 'get',
+      path: '/v1',
+      ...open,
+      responses: json('The version document.', Version),
+    }),
+    (context) =>
+      context.json(
+        {
+          name: 'earshot',
+          version: '0.1.0',
+          grants: true,
+          offers: ['facts', 'turns', 'grants', 'tools', 'deliveries'],
+        },
+        200,
+      ),
+  );
+
+  const Status = z.object({ status: z.literal('ok') });
+  app.openapi(
+    createRoute({
+      method: 'get',
+      path: '/healthz',
+      ...open,
+      responses: json('The process answers.', Status),
+    }),
+    (context) => context.json({ status: 'ok' as const }, 200),
+  );
+  app.openapi(
+    createRoute({
+      method: 'get',
+      path: '/readyz',
+      ...open,
+      responses: json('The database answers.', Status),
+    }),
+    async (context) => {
+      try {
+        await database.sql`select 1`;
+        return context.json({ status: 'ok' as const }, 200);
+      } catch {
+        return problem(context, refuse('unavailable')) as never;
+      }
+    },
+  );
+  app.openapi(
+    createRoute({
+      method: 'get',
+      path: '/.well-known/jwks.json',
+      ...open,
+      responses: json(
+        'The public keys (RFC 7517).',
+        z.object({ keys: z.array(z.record(z.string(), z.string())) }),
+      ),
+    }),
+    (context) => context.json({ keys: keys.jwks.keys }, 200),
+  );
+  return app;
+}
