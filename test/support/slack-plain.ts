@@ -13,7 +13,7 @@ export interface PlainConversation {
   readonly members: readonly PlainMember[];
 }
 
-export interface PlainMessage {
+interface PlainMessage {
   readonly ts: string;
   /** 1-based place in the conversation. */
   readonly seq: number;
@@ -21,7 +21,7 @@ export interface PlainMessage {
   readonly user: string | undefined;
 }
 
-export interface PlainMember {
+interface PlainMember {
   readonly user: string;
   readonly joinTs: string | undefined;
   /** The first place this member reads with `from_join`; undefined is no history. */
