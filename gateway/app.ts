@@ -6,6 +6,7 @@ import { refuse, type Refusal } from '../policy/refusal.ts';
 import { faultOf } from '../sql/faults.ts';
 import type { Gateway } from './gateway.ts';
 import { problem } from './problem.ts';
+import { rateLimit } from './rate-limit.ts';
 import { deliveryRoutes } from './routes/deliveries.ts';
 import { factRoutes } from './routes/facts.ts';
 import { factStreamRoutes } from './routes/fact-stream.ts';
@@ -14,12 +15,15 @@ import { organizationRoutes } from './routes/organizations.ts';
 import { newRoutes } from './routes/route-app.ts';
 import { toolRoutes } from './routes/tools.ts';
 import { turnRoutes } from './routes/turns.ts';
+import { telemetry } from './telemetry.ts';
 
 /** The gateway as one Hono app. */
 export function createApp(gateway: Gateway): OpenAPIHono {
   const { config } = gateway;
   const app = newRoutes();
 
+  app.use(telemetry());
+  app.use('/v1/*', rateLimit(config.requestsPerSecond));
   app.use(timeout(config.requestTimeoutMs, () => new HTTPException(503)));
   app.use(
     bodyLimit({

@@ -43,6 +43,8 @@ const Config = z.strictObject({
   statementTimeoutMs: whole(10, 60000, 5000),
   requestTimeoutMs: whole(10, 120000, 10000),
   maxBodyBytes: whole(1024, 64 * 1024 * 1024, 1024 * 1024),
+  /** Requests per second for each caller and each grant, counted by each process. */
+  requestsPerSecond: whole(1, 1_000_000, 500),
   poolSize: whole(1, 200, 10),
   /** Whether statements are prepared; a pooler in transaction mode may need `false`. */
   prepareStatements: z

@@ -27,6 +27,8 @@ export function problem(
   refusal: Refusal & { readonly changes?: AudienceChanges },
 ): Response {
   const { status, sentence, page } = REFUSALS[refusal.code];
+  // For telemetry, which knows nothing else of the answer.
+  context.set('refusal', refusal.code);
   const body = {
     type: `urn:earshot:refusal:${page}:${refusal.code}`,
     title: sentence,

@@ -248,9 +248,14 @@ language plpgsql stable as $$
 declare
   org constant bigint := p_live.org_id;
   standing constant earshot.standing := p_live.standing;
-  extent constant earshot.scope := turn_scope(org, p_live.destination_id, standing.readers, standing.floor,
-    standing.extent, p_live.requester_id, standing.project_bound, p_arguments ->> 'recipient', p_now);
+  extent earshot.scope;
 begin
+  -- Whatever plan the caller's statement gets: a grant that is not live runs nothing.
+  if p_live.code is not null or p_live.org_id is null then
+    return null;
+  end if;
+  extent := turn_scope(org, p_live.destination_id, standing.readers, standing.floor, standing.extent,
+    p_live.requester_id, standing.project_bound, p_arguments ->> 'recipient', p_now);
   return case p_tool
     when 'search' then search_messages(org, extent, p_arguments)
     when 'read' then read_messages(org, extent, p_arguments)
