@@ -6,6 +6,7 @@ import type { Database } from './database.ts';
 import { retrying } from './faults.ts';
 import { changesOf, type AudienceChanges } from './grants.ts';
 import { inOrganization } from './organization.ts';
+import type { TurnCaller } from './turns.ts';
 
 export const DELIVERY_STATUSES = [
   'held',
@@ -178,10 +179,14 @@ const DeliveryRow = z.object({
 });
 export type DeliveryRow = z.infer<typeof DeliveryRow>;
 
-/** A delivery as it stands, without its payload. A release that nobody acknowledged in time is reconciling. */
+/**
+ * A delivery as it stands, without its payload. A release that nobody acknowledged in time is
+ * reconciling. One of a persona the caller is not registered for is not found.
+ */
 export async function findDelivery(
   database: Database,
   organization: ExternalId,
+  caller: TurnCaller,
   delivery: string,
 ): Promise<{ ok: true; delivery: DeliveryRow; refusal?: Refusal } | Refusal> {
   return inOrganization(database, organization, async ({ sql, key }) => {
@@ -193,8 +198,10 @@ export async function findDelivery(
         to_char(d.expires_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as expires_at
       from earshot.deliveries d
       join earshot.turns t on t.org_id = d.org_id and t.id = d.turn_id
+      join earshot.personas a on a.org_id = t.org_id and a.id = t.persona_id
       join earshot.conversations c on c.org_id = d.org_id and c.id = d.destination_id
-      where d.org_id = ${key.toString()} and d.id = ${delivery}`;
+      where d.org_id = ${key.toString()} and d.id = ${delivery}
+        and (a.external_id = any (${[...caller.personas]}::text[]) or '*' = any (${[...caller.personas]}::text[]))`;
     if (row === undefined) return refuse('not_found');
     const found = DeliveryRow.parse(row);
     return {

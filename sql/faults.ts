@@ -24,7 +24,7 @@ export type Fault =
 /** Classifies what a statement threw. Whatever is not recognized is a fault. */
 export function faultOf(thrown: unknown): Fault {
   if (!(thrown instanceof Error)) return { kind: 'fault', code: undefined };
-  const error: DriverError = thrown;
+  const error = driverErrorIn(thrown);
   const { code } = error;
   if (code === undefined) return { kind: 'fault', code };
 
@@ -60,6 +60,13 @@ export async function retrying<T>(work: () => Promise<T>, { attempts = 5 } = {})
       await delay(Math.random() * 5 * 2 ** attempt);
     }
   }
+}
+
+/** The driver's own error, where another one that has no code was put around it. */
+function driverErrorIn(error: DriverError): DriverError {
+  return error.code === undefined && error.cause instanceof Error
+    ? driverErrorIn(error.cause)
+    : error;
 }
 
 /** What the driver and Node.js put on their errors. */

@@ -39,6 +39,26 @@ export async function migrate(adminUrl: string, options: MigrateOptions = {}): P
   }
 }
 
+/**
+ * The names of the migrations that this release has and the database lacks. Changes nothing.
+ *
+ * @throws {MigrationError} as {@link migrate} does, if the server is unsuitable, or the database is ahead or other
+ */
+export async function pendingMigrations(adminUrl: string, folder?: URL): Promise<string[]> {
+  const migrations = await readMigrations(folder ?? new URL('./migrations/', import.meta.url));
+  const database = openDatabase(adminUrl, { max: 1, applicationName: 'earshot doctor' });
+  try {
+    await checkServer(database.sql);
+    const [{ known } = { known: false }] = await database.sql<{ known: boolean }[]>`
+      select to_regclass('earshot.migrations') is not null as known`;
+    const applied = known ? await readApplied(database.sql) : [];
+    checkHistory(applied, migrations);
+    return migrations.slice(applied.length).map(({ name }) => name);
+  } finally {
+    await database.close();
+  }
+}
+
 interface Migration {
   readonly name: string;
   readonly sha256: string;

@@ -50,6 +50,14 @@ class RolledBack extends Error {
   }
 }
 
+/** Creates an organization if it is new, active and running, and says so. One that is there stays as it is. */
+export async function createOrganization({ sql }: Database, name: ExternalId): Promise<boolean> {
+  const [row] = await sql<{ known: boolean }[]>`
+    select earshot.enter_organization(${name}) is not null as known`;
+  if (row?.known !== true) await sql`select earshot.create_organization(${name})`;
+  return row?.known !== true;
+}
+
 export interface OrganizationFact {
   readonly status: 'active' | 'suspended';
   readonly guard: 'running' | 'paused';

@@ -21,16 +21,25 @@ export async function writeFacts(
   source: ExternalId,
   facts: readonly Fact[],
 ): Promise<{ ok: true; results: Written[] } | Refusal> {
-  return inOrganization(database, organization, async (transaction) => {
-    const results: Written[] = [];
-    for (const run of runsOf(facts)) {
-      const written = await writeRun(transaction, run);
-      if (!written.ok) return written;
-      results.push(...written.results);
-    }
-    await confirmSource(transaction, source);
-    return { ok: true, results };
-  });
+  return inOrganization(database, organization, (transaction) =>
+    writeFactsIn(transaction, source, facts),
+  );
+}
+
+/** {@link writeFacts} in a transaction of the caller's, who rolls it back on a refusal. */
+export async function writeFactsIn(
+  transaction: OrganizationTransaction,
+  source: ExternalId,
+  facts: readonly Fact[],
+): Promise<{ ok: true; results: Written[] } | Refusal> {
+  const results: Written[] = [];
+  for (const run of runsOf(facts)) {
+    const written = await writeRun(transaction, run);
+    if (!written.ok) return written;
+    results.push(...written.results);
+  }
+  await confirmSource(transaction, source);
+  return { ok: true, results };
 }
 
 /** A fact, or messages of one conversation that follow each other. */

@@ -103,12 +103,19 @@ create trigger moved after insert or update or delete on earshot.stops for each 
 create function earshot.project_changed() returns trigger
 language plpgsql set search_path = earshot, pg_temp as $$
 begin
-  if tg_table_name = 'projects' then
-    perform move_revision('project', new.org_id, new.id);
-  elsif tg_op <> 'INSERT' then
+  perform move_revision('project', new.org_id, new.id);
+  return null;
+end $$;
+
+-- A function of its own: an expression that names a field which the other table lacks is an error,
+-- whatever stands before it.
+create function earshot.project_members_changed() returns trigger
+language plpgsql set search_path = earshot, pg_temp as $$
+begin
+  if tg_op <> 'INSERT' then
     perform move_revision('project', old.org_id, old.project_id);
   end if;
-  if tg_table_name = 'project_members' and tg_op <> 'DELETE'
+  if tg_op <> 'DELETE'
      and (tg_op = 'INSERT' or row(new.org_id, new.project_id) is distinct from row(old.org_id, old.project_id)) then
     perform move_revision('project', new.org_id, new.project_id);
   end if;
@@ -119,7 +126,7 @@ create trigger moved after update on earshot.projects for each row
   when (row(old.status, old.admits_guests) is distinct from row(new.status, new.admits_guests))
   execute function earshot.project_changed();
 create trigger moved after insert or update or delete on earshot.project_members for each row
-  execute function earshot.project_changed();
+  execute function earshot.project_members_changed();
 
 -- Whatever hangs on a conversation: memberships, unresolved members, changes of its messages.
 create function earshot.conversation_part_changed() returns trigger

@@ -143,7 +143,8 @@ create table earshot.deliveries (
   foreign key (org_id, destination_id) references earshot.conversations,
   check (status = 'held' or audience_hash is not null)
 );
-create index deliveries_by_message on earshot.deliveries (org_id, destination_id, message_id)
+-- A message came out of one delivery: two that claim it would lend it each other's lineage.
+create unique index deliveries_by_message on earshot.deliveries (org_id, destination_id, message_id)
   where message_id is not null;
 
 -- The lineage of a delivery, flattened: the ledgers of its turn, and the lineage of whatever in them

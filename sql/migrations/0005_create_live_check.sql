@@ -115,6 +115,16 @@ begin
   return result;
 end $$;
 
+-- Question: does this person read this conversation now, from whatever floor?
+create function earshot.reads(p_org bigint, p_user bigint, p_conversation bigint, p_now timestamptz)
+returns boolean
+language sql stable as $$
+  select cardinality(n.ids) > 0
+  from earshot.narrow(p_org, array[p_conversation], array[1::bigint],
+    array(select earshot.person_reader(p_org, u.id) from earshot.users u
+          where u.org_id = p_org and u.id = p_user and u.status = 'active' and u.kind <> 'bot'), null, p_now) n
+$$;
+
 -- The readers of an audience as they are kept with a grant, to say later what changed.
 create function earshot.reader_list(p_readers earshot.reader[]) returns jsonb
 language sql immutable as $$

@@ -314,10 +314,6 @@ begin
     if not coalesce((message ->> 'deleted')::boolean, false) then
       perform write_embeds(org, c.id, head_now, message);
     end if;
-    if p_admit_late then
-      delete from late_messages l
-      where l.org_id = org and l.conversation_id = c.id and l.external_id = message ->> 'id';
-    end if;
     results := results || jsonb_build_object('id', message ->> 'id', 'seq', head_now::text, 'outcome', 'appended');
   end loop;
   update conversations x set head = head_now where x.org_id = org and x.id = c.id and x.head <> head_now;
@@ -368,6 +364,7 @@ language plpgsql volatile security definer set search_path = earshot, pg_temp as
 declare
   org constant bigint := enter_organization(p_organization);
   kept jsonb;
+  refusal text;
 begin
   select l.message into kept from late_messages l
   join conversations c on c.org_id = l.org_id and c.id = l.conversation_id
@@ -375,8 +372,14 @@ begin
   if not found then
     return 'not_found';
   end if;
-  return coalesce((select p.code from put_messages(p_organization, p_conversation, jsonb_build_array(kept), true) p),
-                  'admitted');
+  refusal := (select p.code from put_messages(p_organization, p_conversation, jsonb_build_array(kept), true) p);
+  if refusal is not null then
+    return refusal;
+  end if;
+  delete from late_messages l using conversations c
+  where l.org_id = org and c.org_id = org and c.id = l.conversation_id
+    and c.external_id = p_conversation and l.external_id = p_message;
+  return 'admitted';
 end $$;
 
 do $$

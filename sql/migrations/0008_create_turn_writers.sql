@@ -10,8 +10,8 @@ language sql immutable as $$
 $$;
 
 -- Opens a turn. The same key and request give the same turn; the same key with another request is a
--- conflict. Everything that a mint will ask is asked here first, so a turn that could never have a
--- grant is refused at once.
+-- conflict. Everything that a mint will ask is asked here first, also of a repeated request, so a
+-- turn that could never have a grant is refused at once.
 create function earshot.open_turn(p_organization text, p_turn uuid, p_client text, p_personas text[],
   p_key text, p_request_digest bytea, p_request jsonb, p_lifetime interval,
   out code text, out turn_id uuid)
@@ -31,9 +31,8 @@ begin
   end if;
   select t0.id, t0.request_digest into known from turns t0
   where t0.org_id = org and t0.client_id = p_client and t0.idempotency_key = p_key;
-  if found then
-    turn_id := known.id;
-    code := case when known.request_digest <> p_request_digest then 'conflict' end;
+  if known.request_digest <> p_request_digest then
+    code := 'conflict';
     return;
   end if;
   select * into persona from personas a where a.org_id = org and a.external_id = p_request ->> 'persona';
@@ -50,18 +49,23 @@ begin
   where c.org_id = org and c.external_id = p_request ->> 'destination' and not c.deleted and not c.staged;
   select u.id into requester from users u
   where u.org_id = org and u.external_id = p_request ->> 'requester' and u.status = 'active';
-  if destination is null or requester is null then
+  -- INVARIANT 16: whatever state it is in, a destination that the requester does not read is not there.
+  if destination is null or requester is null or not reads(org, requester, destination, t) then
     code := 'not_found';
     return;
   end if;
   standing := judge_turn(org, persona.id, destination, requester, p_request ->> 'trigger',
-    (p_request ->> 'triggerSeq')::bigint, p_turn, t);
+    (p_request ->> 'triggerSeq')::bigint, coalesce(known.id, p_turn), t);
   code := case standing.code
     -- Absent and forbidden look alike; and a thread trigger toward no AI thread was never valid.
     when 'requester_left' then 'not_found'
     when 'mode_changed' then 'invalid_input'
     else standing.code end;
   if code is not null then
+    return;
+  end if;
+  if known.id is not null then
+    turn_id := known.id;
     return;
   end if;
   insert into turns (org_id, id, persona_id, destination_id, requester_id, trigger, trigger_seq, tools,

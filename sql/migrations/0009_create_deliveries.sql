@@ -65,6 +65,11 @@ begin
   if p_destination = p_turn.destination_id then
     result.standing := p_own;
   else
+    -- INVARIANT 16: whatever state it is in, a place that the requester does not read is not there.
+    if not reads(p_org, p_turn.requester_id, p_destination, p_now) then
+      result.code := 'not_found';
+      return result;
+    end if;
     result.standing := judge_turn(p_org, p_turn.persona_id, p_destination, p_turn.requester_id, 'disclosure', null,
       p_turn.id, p_now);
     result.code := case (result.standing).code when 'requester_left' then 'not_found'
@@ -109,6 +114,7 @@ declare
   t timestamptz;
   org bigint;
   turn earshot.turns;
+  live earshot.live;
   held_grant uuid;
   destination bigint;
   sources earshot.source[];
@@ -125,9 +131,17 @@ begin
   select t0.* into turn from turns t0 join grants g on g.org_id = t0.org_id and g.turn_id = t0.id
   where g.org_id = org and g.id = held_grant;
   select c.id into destination from conversations c
-  where c.org_id = org and c.external_id = p_destination and not c.deleted and not c.staged;
+  where c.org_id = org and c.external_id = p_destination and not c.deleted and not c.staged
+    and (c.id = turn.destination_id or reads(org, turn.requester_id, c.id, clock_timestamp()));
   if not found then
-    code := 'not_found';
+    -- The grant speaks first, so that one which has ended tells nothing about what exists.
+    live := live_check(p_digest, null, clock_timestamp());
+    code := coalesce(live.code, 'not_found');
+    if is_sticky(code) or live.changes is not null then
+      update grants g set revoked_at = clock_timestamp(),
+        revoked_code = case when live.changes is not null then 'audience_changed' else propose_delivery.code end
+      where g.org_id = org and g.id = held_grant and g.revoked_at is null;
+    end if;
     return;
   end if;
 
