@@ -1,0 +1,34 @@
+import pc from 'picocolors';
+
+/** Where a command writes. With `--json` standard output holds one JSON document and nothing else. */
+export interface Terminal {
+  readonly json: boolean;
+  /** Whether standard output is a terminal that a person looks at. */
+  readonly isTerminal: boolean;
+  readonly colors: ReturnType<typeof pc.createColors>;
+  /** A line for people. Silent with `--json`. */
+  readonly say: (line?: string) => void;
+  /** The document of `--json`. Silent without. */
+  readonly answer: (document: object) => void;
+}
+
+export function openTerminal(json: boolean): Terminal {
+  const isTerminal = process.stdout.isTTY;
+  const { NO_COLOR = '', TERM } = process.env;
+  return {
+    json,
+    isTerminal: isTerminal && !json,
+    colors: pc.createColors(isTerminal && NO_COLOR === '' && TERM !== 'dumb'),
+    say: (line = '') => {
+      if (!json) process.stdout.write(`${line}\n`);
+    },
+    answer: (document) => {
+      if (json) process.stdout.write(`${JSON.stringify(document, undefined, 2)}\n`);
+    },
+  };
+}
+
+/** `1 person`, `2 people`, `1,382 messages`. */
+export function counted(count: number, one: string, many = `${one}s`): string {
+  return `${count.toLocaleString('en-US')} ${count === 1 ? one : many}`;
+}
