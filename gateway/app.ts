@@ -1,3 +1,4 @@
+import { isUtf8 } from 'node:buffer';
 import type { OpenAPIHono } from '@hono/zod-openapi';
 import { bodyLimit } from 'hono/body-limit';
 import { HTTPException } from 'hono/http-exception';
@@ -23,6 +24,15 @@ export function createApp(gateway: Gateway): OpenAPIHono {
   const app = newRoutes();
 
   app.use(telemetry());
+  app.use(async (context, next) => {
+    await next();
+    context.header('cache-control', 'no-store');
+    context.header('x-content-type-options', 'nosniff');
+  });
+  app.use(async (context, next) => {
+    if (isDecodable(context.req.url)) return next();
+    return problem(context, refuse('invalid_input', { detail: 'The address is not UTF-8.' }));
+  });
   app.use('/v1/*', rateLimit(config.requestsPerSecond));
   app.use(timeout(config.requestTimeoutMs, () => new HTTPException(503)));
   app.use(
@@ -32,9 +42,10 @@ export function createApp(gateway: Gateway): OpenAPIHono {
     }),
   );
   app.use(async (context, next) => {
-    await next();
-    context.header('cache-control', 'no-store');
-    context.header('x-content-type-options', 'nosniff');
+    // Read once here; what reads it later gets these bytes. A decoder would repair them instead.
+    const isSound = context.req.raw.body === null || isUtf8(await context.req.arrayBuffer());
+    if (isSound) return next();
+    return problem(context, refuse('invalid_input', { detail: 'The body is not UTF-8.' }));
   });
 
   app.notFound((context) =>
@@ -64,6 +75,19 @@ export function createApp(gateway: Gateway): OpenAPIHono {
     security: [{ bearer: [] }],
   });
   return app;
+}
+
+/**
+ * Whether every escape in an address is UTF-8. One that is not would be taken as it stands, and two
+ * addresses would name one id.
+ */
+function isDecodable(url: string): boolean {
+  try {
+    decodeURIComponent(url);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 /** What went wrong, as a refusal. A fault says nothing of itself to the outside (INVARIANT 9). */

@@ -1,6 +1,7 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { createRoute, z, type OpenAPIHono } from '@hono/zod-openapi';
 import { sha256Hex } from '../../policy/canonical.ts';
+import type { ExternalId } from '../../policy/identity.ts';
 import { refuse, REFUSALS, type Refusal } from '../../policy/refusal.ts';
 import {
   acknowledgeDelivery,
@@ -8,7 +9,7 @@ import {
   proposeDelivery,
   releaseDelivery,
 } from '../../sql/deliveries.ts';
-import { proveCaller, proveGrant } from '../callers.ts';
+import { proveCaller, proveGrant, type Caller } from '../callers.ts';
 import type { Gateway } from '../gateway.ts';
 import {
   AcknowledgeBody,
@@ -101,7 +102,8 @@ export function deliveryRoutes(gateway: Gateway): OpenAPIHono {
         organization,
       );
       if (!caller.ok) return refused(context, caller);
-      const found = await findDelivery(database, organization, context.req.valid('param').delivery);
+      const { delivery: id } = context.req.valid('param');
+      const found = await findDelivery(database, organization, caller, id);
       if (!found.ok) return refused(context, found);
       const { delivery } = found;
       return context.json(
@@ -130,6 +132,9 @@ export function deliveryRoutes(gateway: Gateway): OpenAPIHono {
       const { organization, clearance: token, shownReaders } = context.req.valid('json');
       const caller = await proveCaller(context, gateway, ['deliver'], organization);
       if (!caller.ok) return refused(context, caller);
+      const { delivery } = context.req.valid('param');
+      const unserved = await judgeServed(gateway, organization, caller, delivery);
+      if (unserved !== undefined) return refused(context, unserved);
       const clearance = await verifyClearance(
         keys,
         config.issuer,
@@ -137,7 +142,6 @@ export function deliveryRoutes(gateway: Gateway): OpenAPIHono {
         config.clockToleranceSeconds,
       );
       if (!clearance.ok) return refused(context, clearance);
-      const { delivery } = context.req.valid('param');
       if (clearance.delivery !== delivery || clearance.organization !== organization) {
         return refused(context, refuse('not_found'));
       }
@@ -177,6 +181,8 @@ export function deliveryRoutes(gateway: Gateway): OpenAPIHono {
       const caller = await proveCaller(context, gateway, ['deliver'], organization);
       if (!caller.ok) return refused(context, caller);
       const { delivery } = context.req.valid('param');
+      const unserved = await judgeServed(gateway, organization, caller, delivery);
+      if (unserved !== undefined) return refused(context, unserved);
       const recorded = await acknowledgeDelivery(
         database,
         organization,
@@ -190,6 +196,21 @@ export function deliveryRoutes(gateway: Gateway): OpenAPIHono {
     },
   );
   return app;
+}
+
+/**
+ * Why a delivery is not this caller's to move, or undefined. The persona of a delivery never changes,
+ * so asking ahead is enough; a caller registered for every persona is not asked.
+ */
+async function judgeServed(
+  { database }: Gateway,
+  organization: ExternalId,
+  caller: Caller,
+  delivery: string,
+): Promise<Refusal | undefined> {
+  if (caller.personas.includes('*')) return undefined;
+  const found = await findDelivery(database, organization, caller, delivery);
+  return found.ok ? undefined : found;
 }
 
 function refusalBody(refusal: Refusal) {
