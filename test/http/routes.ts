@@ -1,0 +1,202 @@
+import type { TestGateway } from '../support/gateway.ts';
+import type { Delivery, TestOrganization, TestTurn } from '../support/organization.ts';
+
+/** A request that every route accepts as it is, for tests to spoil in one place. */
+export interface SoundRequest {
+  readonly method: string;
+  /** As the OpenAPI document writes it. */
+  readonly route: string;
+  readonly path: string;
+  readonly token: string;
+  /** The scopes of which a caller needs one; none where a grant is asked for. */
+  readonly scopes: readonly ('bridge' | 'deliver' | 'ingest' | 'operator')[];
+  readonly key?: string;
+  readonly json?: Readonly<Record<string, unknown>>;
+  /** NDJSON in place of JSON. */
+  readonly lines?: string;
+}
+
+export interface Surroundings {
+  readonly gateway: TestGateway;
+  readonly acme: TestOrganization;
+  readonly turn: TestTurn;
+  readonly delivery: Delivery;
+}
+
+/** An organization with a running turn and a cleared delivery, for the requests to name. */
+export async function surroundingsOf(gateway: TestGateway): Promise<Surroundings> {
+  const acme = await gateway.organization('acme');
+  await acme.users('ana', 'ben');
+  await acme.facts({ fact: 'project', id: 'apollo' });
+  await acme.conversation('thread', ['ana', 'ben'], { aiThread: true });
+  await acme.put('conversations/thread/messages/m1', {
+    author: { user: 'ana' },
+    body: 'which canary',
+    sentAt: '2026-01-01T00:00:00Z',
+  });
+  const request = { destination: 'thread', requester: 'ana', trigger: '1' };
+  const turn = await acme.turn(request);
+  await turn.search('canary');
+  const { body: delivery } = await turn.propose('the canary sang');
+  return { gateway, acme, turn, delivery };
+}
+
+/** One sound request for each route that asks who calls. */
+export function soundRequests({ gateway, turn, delivery }: Surroundings): SoundRequest[] {
+  const { ingest, operator, bridge, deliver } = gateway.tokens;
+  const organization = 'acme';
+  const { lease, grant } = turn;
+  const at = '/v1/organizations/{org}';
+  const place = '/v1/organizations/acme';
+  const room = `${place}/conversations/thread`;
+
+  const facts = (method: string, route: string, path: string, json?: SoundRequest['json']) => ({
+    ...{ method, route: `${at}${route}`, path, token: ingest },
+    scopes: ['ingest', 'operator'] as const,
+    ...(json !== undefined && { json }),
+  });
+  const operated = (method: string, route: string, path: string, json?: SoundRequest['json']) => ({
+    ...{ method, route: `${at}${route}`, path, token: operator, scopes: ['operator'] as const },
+    ...(json !== undefined && { json }),
+  });
+  const ofTurn = (step: string, json: SoundRequest['json']) => ({
+    ...{ method: 'POST', route: `/v1/turns/{turn}/${step}`, path: `/v1/turns/${turn.id}/${step}` },
+    token: bridge,
+    scopes: step === 'stop' ? (['bridge', 'operator'] as const) : (['bridge'] as const),
+    json: { organization, ...json },
+  });
+  const tool = (name: string, json: SoundRequest['json']) => ({
+    ...{ method: 'POST', route: `/v1/tools/${name}`, path: `/v1/tools/${name}` },
+    token: grant.token,
+    scopes: [],
+    json: json ?? {},
+  });
+  const ofDelivery = (step: string, json: SoundRequest['json']) => ({
+    method: 'POST',
+    route: `/v1/deliveries/{delivery}/${step}`,
+    path: `/v1/deliveries/${delivery.id}/${step}`,
+    token: deliver,
+    scopes: ['deliver'] as const,
+    json: { organization, ...json },
+  });
+
+  return [
+    tool('search', {
+      query: 'canary',
+      limit: 3,
+      conversation: 'thread',
+      author: 'ana',
+      kind: 'message',
+      since: '2026-01-01T00:00:00Z',
+      until: '2036-01-01T00:00:00Z',
+      recipient: 'ben',
+    }),
+    tool('read', { conversation: 'thread', fromSeq: '1', direction: 'forward', limit: 3 }),
+    tool('around', { conversation: 'thread', seq: '1', before: 1, after: 1, recipient: 'ben' }),
+    tool('thread', { conversation: 'thread', seq: '1', limit: 3 }),
+    tool('list_conversations', { limit: 3, recipient: 'ben' }),
+    { method: 'GET', route: '/v1/tools', path: '/v1/tools', token: grant.token, scopes: [] },
+    {
+      ...{ method: 'POST', route: '/v1/deliveries', path: '/v1/deliveries', token: grant.token },
+      ...{ key: 'sound', scopes: [] },
+      json: { destination: 'thread', payload: 'another', contentType: 'text/plain' },
+    },
+    {
+      method: 'GET',
+      route: '/v1/deliveries/{delivery}',
+      path: `/v1/deliveries/${delivery.id}?organization=acme`,
+      token: deliver,
+      scopes: ['bridge', 'deliver', 'operator'],
+    },
+    ofDelivery('release', { clearance: delivery.clearance, shownReaders: ['ana', 'ben'] }),
+    ofDelivery('acknowledge', { outcome: 'delivered', message: 'm2' }),
+    {
+      ...{ method: 'POST', route: '/v1/turns', path: '/v1/turns', token: bridge, key: 'sound' },
+      scopes: ['bridge'],
+      json: {
+        organization,
+        persona: 'assistant',
+        destination: 'thread',
+        requester: 'ana',
+        trigger: { kind: 'thread', seq: '1' },
+        tools: ['search'],
+        threadKey: 'another',
+      },
+    },
+    {
+      method: 'GET',
+      route: '/v1/turns/{turn}',
+      path: `/v1/turns/${turn.id}?organization=acme`,
+      token: bridge,
+      scopes: ['bridge', 'operator'],
+    },
+    ofTurn('heartbeat', { lease, seconds: 30 }),
+    ofTurn('grants', { lease, seconds: 30 }),
+    ofTurn('complete', { lease, outcome: 'completed' }),
+    ofTurn('stop', {}),
+    ofTurn('lease', { owner: 'another', seconds: 30 }),
+    operated('PUT', '', place, { status: 'active', guard: 'running', policyRevision: '2' }),
+    operated('PUT', '/guard', `${place}/guard`, { guard: 'running' }),
+    operated('PUT', '/stops/{kind}/{id}', `${place}/stops/persona/other`, { reason: 'none' }),
+    operated('DELETE', '/stops/{kind}/{id}', `${place}/stops/persona/other`),
+    facts('PUT', '/users/{user}', `${place}/users/cleo`, {
+      ...{ kind: 'member', status: 'active', name: 'Cleo' },
+    }),
+    facts('PUT', '/personas/{persona}', `${place}/personas/other`, {
+      ...{ custody: 'service', status: 'active', designated: true },
+    }),
+    facts('PUT', '/projects/{project}', `${place}/projects/hermes`, {
+      ...{ status: 'active', admitsGuests: false, members: ['ana'] },
+    }),
+    facts('PUT', '/conversations/{conversation}', `${place}/conversations/new`, {
+      kind: 'group',
+      visibility: 'project',
+      project: 'apollo',
+      owner: 'ana',
+      aiThread: false,
+      externalReaders: false,
+      archived: false,
+      title: 'New',
+      defaultFloor: '1',
+      staged: true,
+    }),
+    facts('POST', '/conversations/{conversation}/open', `${place}/conversations/new/open`),
+    facts('PUT', '/conversations/{conversation}/members', `${place}/conversations/new/members`, {
+      members: [{ user: 'ana', history: 'all', expiresAt: '2099-01-01T00:00:00Z' }],
+    }),
+    facts('PUT', '/conversations/{conversation}/members/{user}', `${room}/members/cleo`, {
+      history: { fromSeq: '1' },
+      expiresAt: '2099-01-01T00:00:00Z',
+    }),
+    facts('DELETE', '/conversations/{conversation}/members/{user}', `${room}/members/cleo`),
+    facts('PUT', '/conversations/{conversation}/messages/{message}', `${room}/messages/m9`, {
+      kind: 'message',
+      author: { user: 'ana' },
+      body: 'text',
+      sentAt: '2099-01-01T00:00:00Z',
+      editedAt: '2099-01-01T00:00:00Z',
+      deleted: false,
+      replyTo: 'm1',
+      embeds: [{ conversation: 'thread', message: 'm1' }],
+    }),
+    facts('DELETE', '/conversations/{conversation}/messages/{message}', `${room}/messages/m9`),
+    facts('GET', '/conversations/{conversation}/late', `${room}/late`),
+    facts('PUT', '/sources/{source}', `${place}/sources/host`, { maxAgeSeconds: 3600 }),
+    facts('POST', '/sources/{source}/confirm', `${place}/sources/host/confirm`),
+    {
+      method: 'POST',
+      route: '/v1/facts',
+      path: '/v1/facts?organization=acme',
+      token: ingest,
+      scopes: ['ingest', 'operator'],
+      lines: '{"fact":"user","id":"dora","kind":"member"}',
+    },
+    facts('DELETE', '/conversations/{conversation}', `${place}/conversations/new`),
+    facts('DELETE', '/users/{user}', `${place}/users/cleo`),
+  ];
+}
+
+/** Routes that have no sound request here: what they need does not stand in the surroundings. */
+export const ELSEWHERE = [
+  'POST /v1/organizations/{org}/conversations/{conversation}/late/{message}/admit',
+];
