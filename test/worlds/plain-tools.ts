@@ -1,0 +1,288 @@
+import { compareUtf8, type ExternalId } from '../../policy/identity.ts';
+import { formatInstant } from '../../policy/instant.ts';
+import type { RefusalCode } from '../../policy/refusal.ts';
+import { NOBODY } from './differential.ts';
+import type { Answer, DoorTurn } from './door.ts';
+import { plainScope, plainVisible } from './plain-standing.ts';
+import { pick, WORDS, type TestMessage } from './world-generator.ts';
+
+/** A tool call with what the plain filter answers. */
+export interface Call {
+  readonly tool: 'search' | 'read' | 'around' | 'thread' | 'list_conversations';
+  readonly arguments: Readonly<Record<string, unknown>>;
+  readonly expected: Expectation;
+}
+
+export interface Expectation {
+  readonly code: RefusalCode | null;
+  readonly items: readonly Readonly<Record<string, unknown>>[];
+  readonly more: boolean;
+}
+
+const NOT_FOUND: Expectation = { code: 'not_found', items: [], more: false };
+const all = (items: Expectation['items']): Expectation => ({ code: null, items, more: false });
+
+/** Calls of two kinds of tool within one grant, those that name what is out of scope among them. */
+export function firstCalls(turn: DoorTurn): Call[] {
+  const kinds = [searchCalls, listCalls, readCalls, nearCalls];
+  const first = pick(turn.world.picks, 1);
+  const second = first + 1 + (pick(turn.world.picks, 2) % (kinds.length - 1));
+  return [first, second].flatMap((kind) => pick(kinds, kind)(turn));
+}
+
+function listCalls(turn: DoorTurn): Call[] {
+  const tool = 'list_conversations';
+  const items = listItems(turn);
+  const narrowed = narrowedBy(
+    turn,
+    pick([...turn.world.users.keys(), NOBODY], pick(turn.world.picks, 3)),
+  );
+  return [
+    { tool, arguments: { limit: 100 }, expected: all(items) },
+    {
+      tool,
+      arguments: { limit: 100, recipient: narrowed.recipient },
+      expected: all(listItems(narrowed.turn)),
+    },
+    ...[undefined, ...items].map((after, i): Call => {
+      const cursor = after === undefined ? {} : { after: { conversation: after.conversation } };
+      const expected = { code: null, items: items.slice(i, i + 1), more: i + 1 < items.length };
+      return { tool, arguments: { limit: 1, ...cursor }, expected };
+    }),
+  ];
+}
+
+function listItems({ world, scope, seen }: DoorTurn) {
+  return [...scope]
+    .sort(([a], [b]) => compareUtf8(a, b))
+    .map(([id, floor]) => {
+      const conversation = world.conversations.get(id);
+      const messages = seen.filter((message) => message.conversation === id);
+      const latest = messages.map(({ sentAt }) => sentAt).sort((a, b) => (a < b ? 1 : -1))[0];
+      return {
+        conversation: id,
+        title: world.titles.get(id),
+        kind: conversation?.kind,
+        visibility: conversation?.visibility,
+        fromSeq: String(floor),
+        owner: conversation?.owner,
+        messages: String(messages.length),
+        latestAt: latest === undefined ? undefined : formatInstant(latest),
+      };
+    });
+}
+
+function readCalls(turn: DoorTurn): Call[] {
+  const { world, scope, turn: asked } = turn;
+  const elsewhere = [...scope.keys()].filter((id) => id !== asked.destination.id);
+  const outside = [...world.conversations.keys()].filter((id) => !scope.has(id));
+  const readable = [asked.destination.id, ...elsewhere.slice(0, 1)].flatMap((conversation) =>
+    pagesOf(turn, conversation),
+  );
+  const closed = [...outside.slice(0, 2), NOBODY].map((conversation): Call => ({
+    tool: 'read',
+    arguments: { conversation, limit: 100 },
+    expected: NOT_FOUND,
+  }));
+  return [...readable, ...closed];
+}
+
+function pagesOf(turn: DoorTurn, conversation: ExternalId): Call[] {
+  const messages = turn.seen.filter((message) => message.conversation === conversation);
+  const items = messages.map((message) => itemOf(turn, message));
+  const backward = [...items].reverse();
+  const read = (given: Record<string, unknown>, expected: Expectation): Call => ({
+    tool: 'read',
+    arguments: { conversation, ...given },
+    expected,
+  });
+  return [
+    read({ limit: 100, direction: 'forward' }, all(items)),
+    read(
+      { limit: 2, direction: 'backward' },
+      { code: null, items: backward.slice(0, 2), more: items.length > 2 },
+    ),
+    ...[0n, ...messages.map(({ seq }) => seq)].map((after, i) =>
+      read(
+        { limit: 1, direction: 'forward', fromSeq: String(after + 1n) },
+        { code: null, items: items.slice(i, i + 1), more: i + 1 < items.length },
+      ),
+    ),
+  ];
+}
+
+function nearCalls(turn: DoorTurn): Call[] {
+  return [...aroundCalls(turn), ...threadCalls(turn)];
+}
+
+function aroundCalls(turn: DoorTurn): Call[] {
+  const { world, seen } = turn;
+  const anchors = [
+    ...seen.slice(0, 1),
+    ...world.messages.filter((message) => !seen.includes(message)).slice(-3),
+  ];
+  return anchors.map((anchor): Call => {
+    const near = seen.filter(({ conversation }) => conversation === anchor.conversation);
+    const at = near.indexOf(anchor);
+    const items = near.slice(Math.max(0, at - 1), at + 2).map((message) => itemOf(turn, message));
+    return {
+      tool: 'around',
+      arguments: {
+        conversation: anchor.conversation,
+        seq: String(anchor.seq),
+        before: 1,
+        after: 1,
+      },
+      expected: at < 0 ? NOT_FOUND : all(items),
+    };
+  });
+}
+
+function threadCalls(turn: DoorTurn): Call[] {
+  const { world, seen } = turn;
+  const replied = world.messages.filter((root) =>
+    world.messages.some(
+      ({ conversation, replyTo }) => conversation === root.conversation && replyTo === root.id,
+    ),
+  );
+  const roots = [
+    ...replied.filter((root) => seen.includes(root)).slice(0, 2),
+    ...replied.slice(0, 1),
+  ];
+  return roots.map((root): Call => {
+    const replies = seen.filter(
+      (message) =>
+        message.conversation === root.conversation &&
+        (message === root || message.replyTo === root.id),
+    );
+    return {
+      tool: 'thread',
+      arguments: { conversation: root.conversation, seq: String(root.seq), limit: 100 },
+      expected: seen.includes(root)
+        ? all(replies.map((message) => itemOf(turn, message)))
+        : NOT_FOUND,
+    };
+  });
+}
+
+function searchCalls(turn: DoorTurn): Call[] {
+  const { world, seen, turn: asked } = turn;
+  const word = pick(WORDS, pick(world.picks, 3));
+  const hidden = world.messages.filter((message) => !seen.includes(message));
+  const author = [...world.users.keys()][0] ?? NOBODY;
+  const narrowed = narrowedBy(turn, pick([...world.users.keys(), NOBODY], pick(world.picks, 0)));
+  const search = (
+    query: string,
+    given: Record<string, unknown>,
+    hits: readonly TestMessage[],
+    by = turn,
+  ): Call => ({
+    tool: 'search',
+    arguments: { query, limit: 100, ...given },
+    expected: all(hits.map((message) => itemOf(by, message))),
+  });
+  const hits = ranked(seen, word);
+  return [
+    search(word, {}, hits),
+    search(
+      word,
+      { conversation: asked.destination.id },
+      hits.filter(({ conversation }) => conversation === asked.destination.id),
+    ),
+    search(
+      word,
+      { author },
+      hits.filter(({ author: by }) => by !== undefined && 'user' in by && by.user === author),
+    ),
+    search(
+      word,
+      { recipient: narrowed.recipient },
+      ranked(narrowed.turn.seen, word),
+      narrowed.turn,
+    ),
+    search('the a & (', {}, []),
+    ...seen.slice(0, 1).map((message) => search(message.canary, {}, [message])),
+    ...hidden.slice(0, 2).map((message) => search(message.canary, {}, [])),
+  ];
+}
+
+/** One word ranks by how often it occurs; then by sequence, then by conversation. */
+function ranked(seen: readonly TestMessage[], word: string): TestMessage[] {
+  const times = ({ body }: TestMessage) => body.split(' ').filter((part) => part === word).length;
+  return seen
+    .filter((message) => times(message) > 0)
+    .sort(
+      (a, b) =>
+        times(b) - times(a) || Number(b.seq - a.seq) || compareUtf8(a.conversation, b.conversation),
+    );
+}
+
+/** After a whole answer of a search: the same in pages of one, by the cursors that it gives. */
+export function nextPages(call: Call, { items }: Answer): Call[] {
+  const { recipient, author, conversation } = call.arguments;
+  const whole = [recipient, author, conversation].every((filter) => filter === undefined);
+  if (call.tool !== 'search' || !whole || items === null) return [];
+  return [undefined, ...items].map((after, i): Call => {
+    const cursor =
+      after === undefined
+        ? {}
+        : { after: { score: after.score, seq: after.seq, conversation: after.conversation } };
+    return {
+      tool: 'search',
+      arguments: { ...call.arguments, limit: 1, ...cursor },
+      expected: {
+        code: null,
+        items: call.expected.items.slice(i, i + 1),
+        more: i + 1 < call.expected.items.length,
+      },
+    };
+  });
+}
+
+function narrowedBy(
+  turn: DoorTurn,
+  recipient: ExternalId,
+): { recipient: ExternalId; turn: DoorTurn } {
+  const { world, turn: asked, plain, now } = turn;
+  const scope = plainScope(world, asked, plain, now, recipient);
+  return {
+    recipient,
+    turn: { ...turn, scope, seen: plainVisible(world, scope, asked.destination.id) },
+  };
+}
+
+/** A message as it goes out; a reply and an embed name only what is visible too. */
+function itemOf({ world, scope, seen }: DoorTurn, message: TestMessage): Record<string, unknown> {
+  const conversation = world.conversations.get(message.conversation);
+  const author = message.author ?? {};
+  const parent = seen.find(
+    (other) => other.conversation === message.conversation && other.id === message.replyTo,
+  );
+  const embeds = message.embeds.flatMap((embed) =>
+    seen.filter((other) => other.conversation === embed.conversation && other.id === embed.message),
+  );
+  return {
+    text: message.body,
+    conversation: message.conversation,
+    id: message.id,
+    seq: String(message.seq),
+    revision: '1',
+    kind: 'message',
+    edited: message.edited,
+    sentAt: formatInstant(message.sentAt),
+    authorUser: 'user' in author ? author.user : undefined,
+    authorPersona: 'persona' in author ? author.persona : undefined,
+    owner: conversation?.owner,
+    visibility: conversation?.visibility,
+    fromSeq: String(scope.get(message.conversation)),
+    replyTo: parent === undefined ? undefined : { id: parent.id, seq: String(parent.seq) },
+    embeds:
+      embeds.length === 0
+        ? undefined
+        : embeds.map((target) => ({
+            conversation: target.conversation,
+            id: target.id,
+            seq: String(target.seq),
+          })),
+  };
+}
