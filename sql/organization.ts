@@ -59,14 +59,14 @@ export async function createOrganization({ sql }: Database, name: ExternalId): P
 }
 
 export interface OrganizationFact {
-  readonly status: 'active' | 'suspended';
-  readonly guard: 'running' | 'paused';
-  readonly policyRevision?: bigint;
+  readonly status?: 'active' | 'suspended' | undefined;
+  readonly guard?: 'running' | 'paused' | undefined;
+  readonly policyRevision?: bigint | undefined;
 }
 
 /**
- * Creates an organization or changes its status, execution guard and policy revision. The policy
- * revision never goes back: a lower one is a conflict.
+ * Creates an organization or changes what is named of its status, execution guard and policy
+ * revision. The policy revision never goes back: a lower one is a conflict.
  */
 export async function putOrganization(
   database: Database,
@@ -87,8 +87,8 @@ export async function putOrganization(
     await records
       .update(organizations)
       .set({
-        status: fact.status,
-        guard: fact.guard,
+        ...(fact.status !== undefined && { status: fact.status }),
+        ...(fact.guard !== undefined && { guard: fact.guard }),
         policyRevision: fact.policyRevision ?? row.revision,
       })
       .where(eq(organizations.id, key));

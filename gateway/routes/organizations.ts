@@ -12,8 +12,8 @@ import { newRoutes } from './route-app.ts';
 
 const OrganizationBody = z
   .strictObject({
-    status: z.enum(['active', 'suspended']).default('active'),
-    guard: z.enum(['running', 'paused']).default('running'),
+    status: z.enum(['active', 'suspended']).optional(),
+    guard: z.enum(['running', 'paused']).optional(),
     policyRevision: Sequence.optional(),
   })
   .openapi('Organization');
@@ -46,9 +46,7 @@ export function organizationRoutes(gateway: Gateway): OpenAPIHono {
     }),
     (context) => {
       const { org } = context.req.valid('param');
-      const { policyRevision, ...rest } = context.req.valid('json');
-      const fact = { ...rest, ...(policyRevision !== undefined && { policyRevision }) };
-      return operate(context, org, () => putOrganization(database, org, fact));
+      return operate(context, org, () => putOrganization(database, org, context.req.valid('json')));
     },
   );
   app.openapi(

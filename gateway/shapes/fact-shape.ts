@@ -99,6 +99,6 @@ export const FactLine = z
   .refine(
     (fact) =>
       fact.fact !== 'conversation' || fact.visibility !== 'project' || fact.project !== undefined,
-    { path: ['project'], message: 'is needed by the visibility' },
+    { path: ['project'], error: 'is needed by the visibility' },
   )
   .transform((fact): Fact => fact);

@@ -255,6 +255,7 @@ grant select on earshot.organizations to earshot_scoped;
 
 -- What the gateway may touch by itself: facts that are not content. Messages, late messages, titles
 -- and payloads are out of its reach but for the functions that the later migrations grant.
+grant select on earshot.migrations to earshot_runtime;
 grant select, update on earshot.organizations to earshot_runtime;
 grant select, insert, update on earshot.users, earshot.personas, earshot.projects to earshot_runtime;
 grant select, insert, delete on earshot.project_members to earshot_runtime;

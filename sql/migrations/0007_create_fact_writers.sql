@@ -182,7 +182,8 @@ begin
     where row(m.floor, m.expires_at) is distinct from row(excluded.floor, excluded.expires_at);
     if found then
       changed := true;
-      if kept.floor is distinct from floor_from and floor_from > 1 then
+      -- Nothing can slip above a floor that gives everything, or nothing.
+      if kept.floor is distinct from floor_from and floor_from > 1 and floor_from < 9223372036854775807 then
         update conversations x
         set newest_join_at = greatest(x.newest_join_at, coalesce((member ->> 'fromTime')::timestamptz, t))
         where x.org_id = org and x.id = c.id;
@@ -295,7 +296,12 @@ begin
     end if;
     if not c.staged and not p_admit_late and sent < c.newest_join_at then
       insert into late_messages (org_id, conversation_id, external_id, message, sent_at)
-      values (org, c.id, message ->> 'id', message, sent) on conflict do nothing;
+      values (org, c.id, message ->> 'id',
+        case when (message ->> 'deleted')::boolean then message || '{"body": ""}' else message end, sent)
+      -- The newest word of the source is the one that could be admitted; what it deleted stays deleted.
+      on conflict (org_id, conversation_id, external_id) do update
+      set message = excluded.message, sent_at = excluded.sent_at
+      where not coalesce((late_messages.message ->> 'deleted')::boolean, false);
       results := results || jsonb_build_object('id', message ->> 'id', 'outcome', 'late');
       continue;
     end if;

@@ -142,6 +142,9 @@ begin
         revoked_code = case when live.changes is not null then 'audience_changed' else propose_delivery.code end
       where g.org_id = org and g.id = held_grant and g.revoked_at is null;
     end if;
+    insert into decisions (org_id, id, decided_at, kind, verdict, code, turn_id, grant_id, subject_sha256, detail)
+    values (org, gen_random_uuid(), clock_timestamp(), 'propose', 'refused', propose_delivery.code, turn.id, held_grant,
+      sha256(p_payload), jsonb_strip_nulls(jsonb_build_object('changes', live.changes)));
     return;
   end if;
 
@@ -190,6 +193,9 @@ begin
   if v.code in ('unknown_grant', 'grant_revoked', 'grant_expired', 'turn_not_running', 'fenced', 'lease_lost',
                 'not_found') then
     code := v.code;
+    insert into decisions (org_id, id, decided_at, kind, verdict, code, turn_id, grant_id, subject_sha256, detail)
+    values (org, gen_random_uuid(), clock_timestamp(), 'propose', 'refused', propose_delivery.code, turn.id, held_grant,
+      sha256(p_payload), jsonb_strip_nulls(jsonb_build_object('changes', v.changes)));
     return;
   end if;
 
