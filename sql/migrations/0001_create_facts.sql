@@ -272,7 +272,7 @@ grant insert, update on earshot.conversations to earshot_scoped;
 grant insert, update, delete on earshot.memberships, earshot.unresolved_members to earshot_scoped;
 grant insert, update on earshot.messages to earshot_scoped;
 grant insert, delete on earshot.message_embeds to earshot_scoped;
-grant insert, delete on earshot.late_messages to earshot_scoped;
+grant insert, update, delete on earshot.late_messages to earshot_scoped;
 
 -- Makes an organization the one of this transaction and returns its key, or null when there is none.
 create function earshot.enter_organization(p_name text) returns bigint

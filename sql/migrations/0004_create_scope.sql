@@ -2,6 +2,8 @@
 -- path that returns content composes `visible_messages`, whose scope and floor are predicates of the
 -- statement that ranks, counts and limits (INVARIANT 4).
 --
+-- Whether the organization is active is asked by whoever opens a door (`judge_turn`), not here.
+--
 -- These functions are no doors: nobody but `earshot_scoped` executes them, and they run under the
 -- row security of whoever calls. The plain rules of policy/ say the same; generated worlds hold the
 -- two together.
@@ -301,7 +303,8 @@ language sql immutable strict parallel safe as $$
   select int4send(8) || int8send(p_integer)
 $$;
 
--- The fingerprint of an audience; null, which equals nothing, for an empty one (INVARIANT 10).
+-- The fingerprint of an audience; null, which equals nothing, for an empty one (INVARIANT 10) and for
+-- one reader with two floors, which no audience has.
 create function earshot.fingerprint(p_organization text, p_destination text, p_readers earshot.reader[])
 returns bytea
 language sql stable as $$
@@ -311,6 +314,7 @@ language sql stable as $$
          ''::bytea order by r.kind collate "C", r.external_id collate "C"))
   from (select distinct kind, external_id, floor from unnest(p_readers)) r
   having count(*) > 0 and count(*) = count(r.kind || r.external_id || r.floor::text)
+    and count(*) = count(distinct row(r.kind, r.external_id))
 $$;
 
 -- The session id of policy/session-id.ts: a UUID version 8.

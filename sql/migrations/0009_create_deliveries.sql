@@ -354,6 +354,7 @@ language plpgsql volatile security definer set search_path = earshot, pg_temp as
 declare
   org constant bigint := enter_organization(p_organization);
   d earshot.deliveries;
+  linked bigint;
 begin
   select * into d from deliveries x where x.org_id = org and x.id = p_delivery;
   if not found then
@@ -374,7 +375,15 @@ begin
   if p_outcome = 'delivered' and p_message is not null then
     update messages m set delivery_id = p_delivery
     where m.org_id = org and m.conversation_id = d.destination_id and m.external_id = p_message
-      and m.author_user_id is null and m.delivery_id is null;
+      and m.author_user_id is null and m.delivery_id is null
+    returning m.seq into linked;
+    -- What was made from the message before its origin was known is made from that origin too.
+    insert into delivery_sources (org_id, delivery_id, conversation_id, from_seq, to_seq, revision)
+    select distinct org, made.delivery_id, s.conversation_id, s.from_seq, s.to_seq, s.revision
+    from delivery_sources made
+    join delivery_sources s on s.org_id = org and s.delivery_id = p_delivery
+    where made.org_id = org and made.conversation_id = d.destination_id and made.from_seq = linked
+      and made.to_seq is not null and made.delivery_id <> p_delivery;
   end if;
   return null;
 end $$;

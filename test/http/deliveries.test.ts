@@ -250,6 +250,29 @@ describe('a delivered message', () => {
     },
   );
 
+  test('hands its sources on to what was made from it before it was reported', async () => {
+    const delivery = await clear('The canary sang.');
+    ok(await acme.release(delivery));
+    await ingest('answer', 'The canary sang.');
+    const apart = await acme.turn({
+      destination: 'thread',
+      requester: 'ana',
+      trigger: '1',
+      threadKey: 'apart',
+    });
+    expect(await apart.search('sang')).toEqual(['The canary sang.']);
+    const copy = ok(await apart.propose('A copy.'));
+    ok(await acme.release(copy));
+    ok(await acme.acknowledge(copy, 'delivered', 'copy'));
+    await ingest('copy', 'A copy.');
+    expect(await (await next('thread')).search('copy')).toEqual(['A copy.']);
+
+    ok(await acme.acknowledge(delivery, 'delivered', 'answer'));
+    expect(await (await next('thread')).search('copy')).toEqual(['A copy.']);
+    await acme.remove('conversations/shared/members/ben');
+    expect(await (await next('thread')).search('copy')).toEqual([]);
+  });
+
   test('hands its sources on to what is made from it', async () => {
     const delivery = await clear('The canary sang.');
     ok(await acme.release(delivery));
