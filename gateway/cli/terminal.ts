@@ -1,3 +1,4 @@
+import { isatty } from 'node:tty';
 import pc from 'picocolors';
 
 /** Where a command writes. With `--json` standard output holds one JSON document and nothing else. */
@@ -13,7 +14,8 @@ export interface Terminal {
 }
 
 export function openTerminal(json: boolean): Terminal {
-  const isTerminal = process.stdout.isTTY;
+  // Not `process.stdout.isTTY`: it is undefined off a terminal, and colors would then decide for themselves.
+  const isTerminal = isatty(1);
   const { NO_COLOR = '', TERM } = process.env;
   return {
     json,
