@@ -9,6 +9,7 @@ import type { Gateway } from './gateway.ts';
 import { problem } from './problem.ts';
 import { rateLimit } from './rate-limit.ts';
 import { deliveryRoutes } from './routes/deliveries.ts';
+import { docsRoutes } from './routes/docs.ts';
 import { factRoutes } from './routes/facts.ts';
 import { factStreamRoutes } from './routes/fact-stream.ts';
 import { operationRoutes } from './routes/operation.ts';
@@ -17,6 +18,16 @@ import { newRoutes } from './routes/route-app.ts';
 import { toolRoutes } from './routes/tools.ts';
 import { turnRoutes } from './routes/turns.ts';
 import { telemetry } from './telemetry.ts';
+
+const DOCUMENT = {
+  openapi: '3.1.0',
+  info: {
+    title: 'Earshot',
+    version: '0.1.0',
+    description: 'An audience-gated retrieval gateway for AI assistants.',
+  },
+  security: [{ bearer: [] }],
+};
 
 /** The gateway as one Hono app. */
 export function createApp(gateway: Gateway): OpenAPIHono {
@@ -65,15 +76,11 @@ export function createApp(gateway: Gateway): OpenAPIHono {
     scheme: 'bearer',
     bearerFormat: 'JWT',
   });
-  app.doc31('/openapi.json', {
-    openapi: '3.1.0',
-    info: {
-      title: 'Earshot',
-      version: '0.1.0',
-      description: 'An audience-gated retrieval gateway for AI assistants.',
-    },
-    security: [{ bearer: [] }],
-  });
+  app.doc31('/openapi.json', DOCUMENT);
+  app.route(
+    '/',
+    docsRoutes(() => app.getOpenAPI31Document(DOCUMENT)),
+  );
   return app;
 }
 
