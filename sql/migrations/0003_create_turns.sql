@@ -143,7 +143,7 @@ create table earshot.deliveries (
   foreign key (org_id, destination_id) references earshot.conversations,
   check (status = 'held' or audience_hash is not null)
 );
--- A message came out of one delivery: two that claim it would lend it each other's lineage.
+-- A message came out of one delivery. A second one that claims it adds its sources and is refused.
 create unique index deliveries_by_message on earshot.deliveries (org_id, destination_id, message_id)
   where message_id is not null;
 

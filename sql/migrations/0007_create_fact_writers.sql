@@ -60,7 +60,7 @@ begin
     owner_id = wanted_owner, ai_thread = (p_fact ->> 'aiThread')::boolean,
     external_readers = (p_fact ->> 'externalReaders')::boolean, archived = (p_fact ->> 'archived')::boolean,
     default_floor = floor_from, title = p_fact ->> 'title',
-    newest_join_at = case when opens and floor_from > 1
+    newest_join_at = case when (opens or floor_from > c.default_floor) and not c.staged and floor_from > 1
       then greatest(c.newest_join_at, clock_timestamp()) else c.newest_join_at end
   where c.org_id = org and c.id = was.id
     and row(c.kind, c.visibility, c.project_id, c.owner_id, c.ai_thread, c.external_readers, c.archived,
@@ -103,6 +103,8 @@ begin
   delete from memberships m where m.org_id = org and m.conversation_id = target;
   delete from unresolved_members n where n.org_id = org and n.conversation_id = target;
   delete from late_messages l where l.org_id = org and l.conversation_id = target;
+  update deliveries d set payload = null
+  where d.org_id = org and d.destination_id = target and d.payload is not null;
   delete from message_embeds e where e.org_id = org and e.conversation_id = target;
   update messages m set body = '', terms = '', state = 'deleted', revision = m.revision + 1
   where m.org_id = org and m.conversation_id = target and m.state <> 'deleted';
@@ -372,6 +374,9 @@ declare
   kept jsonb;
   refusal text;
 begin
+  -- Under the row lock: a deletion or correction that comes first is seen.
+  perform from conversations c where c.org_id = org and c.external_id = p_conversation and not c.deleted
+  for no key update;
   select l.message into kept from late_messages l
   join conversations c on c.org_id = l.org_id and c.id = l.conversation_id
   where l.org_id = org and c.external_id = p_conversation and l.external_id = p_message and not c.deleted;

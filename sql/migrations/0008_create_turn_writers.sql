@@ -239,8 +239,11 @@ begin
   t := clock_timestamp();
   issued := date_trunc('second', t);
   select count(*) as total, max(g.revoked_code) filter (where g.revoked_at is not null) as revoked_code,
-    bool_or(g.revoked_at is not null) as revoked, (array_agg(g.readers order by g.issued_at desc))[1] as readers
-  into earlier from grants g where g.org_id = org and g.turn_id = p_turn;
+    bool_or(g.revoked_at is not null) as revoked, (array_agg(g.readers order by g.issued_at desc))[1] as readers,
+    bool_or(s.state <> 'open') as quarantined
+  into earlier from grants g
+  join sessions s on s.org_id = org and s.id = g.session_id
+  where g.org_id = org and g.turn_id = p_turn;
 
   code := judge_lease(turn, p_lease, p_owner, p_fence, t);
   if code is null then
@@ -251,6 +254,7 @@ begin
       when standing.mode <> turn.mode or standing.project_bound is distinct from turn.project_bound then 'mode_changed'
       when standing.audience_hash <> turn.audience_hash then 'audience_changed'
       when earlier.revoked then coalesce(earlier.revoked_code, 'grant_revoked')
+      when earlier.quarantined then 'session_quarantined'
     end);
     if earlier.readers is not null and standing.audience_hash is distinct from turn.audience_hash then
       changes := audience_changes(earlier.readers, reader_list(standing.readers));

@@ -165,10 +165,15 @@ begin
       return;
     end if;
     -- What was settled stays settled; only a clearance still waiting is judged again.
-    if known.status <> 'cleared' or known.expires_at <= t then
+    if known.status = 'cleared' and known.expires_at <= t then
+      update deliveries x set status = 'held', code = 'delivery_expired', payload = null
+      where x.org_id = org and x.id = known.id
+      returning x.* into known;
+    end if;
+    if known.status <> 'cleared' then
       delivery_id := known.id;
-      code := coalesce(known.code, case when known.status = 'cleared' then 'delivery_expired' end);
-      status := case when known.status = 'cleared' then 'held' else known.status end;
+      code := known.code;
+      status := known.status;
       organization := (select o.external_id from organizations o where o.id = org);
       elsewhere := destination <> turn.destination_id;
       return;
@@ -320,6 +325,11 @@ begin
     when d.expires_at <= t then 'delivery_expired'
   end;
   if code is not null then
+    if code = 'delivery_expired' then
+      -- It cannot leave any more, so its bytes go.
+      update deliveries x set status = 'held', code = release_delivery.code, payload = null
+      where x.org_id = org and x.id = p_delivery;
+    end if;
     return;
   end if;
   v := judge_release(org, d, p_shown, t);
@@ -355,12 +365,16 @@ declare
   org constant bigint := enter_organization(p_organization);
   d earshot.deliveries;
   linked bigint;
+  holder uuid;
 begin
   select * into d from deliveries x where x.org_id = org and x.id = p_delivery;
   if not found then
     return 'not_found';
   end if;
-  -- The order of the protocol: the conversation's revision, then the delivery.
+  -- The row lock that appending takes, so that a message and the report of it, arriving together, come
+  -- one after the other and the later one sees the earlier. Then the order of the protocol: the
+  -- conversation's revision, the delivery.
+  perform from conversations c where c.org_id = org and c.id = d.destination_id for no key update;
   perform from conversation_revisions r
   where r.org_id = org and r.conversation_id = d.destination_id for no key update;
   select * into d from deliveries x where x.org_id = org and x.id = p_delivery for no key update;
@@ -370,21 +384,32 @@ begin
   if d.status <> 'released' then
     return 'conflict';
   end if;
+  if p_outcome = 'delivered' and p_message is not null then
+    select m.seq into linked from messages m
+    where m.org_id = org and m.conversation_id = d.destination_id and m.external_id = p_message;
+    select x.id into holder from deliveries x
+    where x.org_id = org and x.destination_id = d.destination_id and x.message_id = p_message and x.id <> p_delivery;
+    -- Who wrote it does not matter: a link only narrows, and the platform may name a bot as the author.
+    update messages m set delivery_id = p_delivery
+    where m.org_id = org and m.conversation_id = d.destination_id and m.seq = linked
+      and m.delivery_id is null and holder is null;
+    -- What was made from the message before its origin was known is made from that origin too. And a
+    -- message that two deliveries claim has the sources of both, whatever is answered to the second.
+    insert into delivery_sources (org_id, delivery_id, conversation_id, from_seq, to_seq, revision)
+    select distinct org, made.id, s.conversation_id, s.from_seq, s.to_seq, s.revision
+    from (select holder as id where holder is not null
+          union
+          select ds.delivery_id from delivery_sources ds
+          where ds.org_id = org and ds.conversation_id = d.destination_id and ds.from_seq = linked
+            and ds.to_seq is not null) made
+    join delivery_sources s on s.org_id = org and s.delivery_id = p_delivery
+    where made.id <> p_delivery;
+    if holder is not null then
+      return 'conflict';
+    end if;
+  end if;
   update deliveries x set status = p_outcome, message_id = p_message, acknowledged_at = clock_timestamp(), payload = null
   where x.org_id = org and x.id = p_delivery;
-  if p_outcome = 'delivered' and p_message is not null then
-    update messages m set delivery_id = p_delivery
-    where m.org_id = org and m.conversation_id = d.destination_id and m.external_id = p_message
-      and m.author_user_id is null and m.delivery_id is null
-    returning m.seq into linked;
-    -- What was made from the message before its origin was known is made from that origin too.
-    insert into delivery_sources (org_id, delivery_id, conversation_id, from_seq, to_seq, revision)
-    select distinct org, made.delivery_id, s.conversation_id, s.from_seq, s.to_seq, s.revision
-    from delivery_sources made
-    join delivery_sources s on s.org_id = org and s.delivery_id = p_delivery
-    where made.org_id = org and made.conversation_id = d.destination_id and made.from_seq = linked
-      and made.to_seq is not null and made.delivery_id <> p_delivery;
-  end if;
   return null;
 end $$;
 

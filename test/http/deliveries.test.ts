@@ -273,6 +273,42 @@ describe('a delivered message', () => {
     expect(await (await next('thread')).search('copy')).toEqual([]);
   });
 
+  test('keeps its lineage under a bot as its author, reported after it came', async () => {
+    const delivery = await clear('The canary sang.');
+    ok(await acme.release(delivery));
+    await acme.put('users/robot', { kind: 'bot' });
+    await acme.put('conversations/thread/messages/answer', {
+      author: { user: 'robot' },
+      body: 'The canary sang.',
+      sentAt: '2026-01-02T00:00:00Z',
+    });
+    ok(await acme.acknowledge(delivery, 'delivered', 'answer'));
+    expect(await (await next('thread')).search('sang')).toEqual(['The canary sang.']);
+
+    await acme.remove('conversations/shared/members/ben');
+    expect(await (await next('thread')).search('sang')).toEqual([]);
+  });
+
+  test('has the sources of every delivery that claims it, though the second claim is refused', async () => {
+    const plain = await acme.turn({
+      destination: 'thread',
+      requester: 'ana',
+      trigger: '1',
+      threadKey: 'plain',
+    });
+    const first = ok(await plain.propose('It may sing.'));
+    ok(await acme.release(first));
+    await ingest('answer', 'It may sing.');
+    ok(await acme.acknowledge(first, 'delivered', 'answer'));
+    const second = await clear('The canary sang.');
+    ok(await acme.release(second));
+    expect((await acme.acknowledge(second, 'delivered', 'answer')).code).toBe('conflict');
+    expect(await (await next('thread')).search('sing')).toEqual(['It may sing.']);
+
+    await acme.remove('conversations/shared/members/ben');
+    expect(await (await next('thread')).search('sing')).toEqual([]);
+  });
+
   test('hands its sources on to what is made from it', async () => {
     const delivery = await clear('The canary sang.');
     ok(await acme.release(delivery));
