@@ -39,3 +39,8 @@ export function formatInstant(instant: Instant): string {
   const whole = new Date(Number(seconds) * 1000).toISOString().slice(0, 19);
   return `${whole}.${micros.toString().padStart(6, '0')}Z`;
 }
+
+/** {@link formatInstant} of whole seconds since the epoch, as tokens count them. */
+export function formatSeconds(seconds: number): string {
+  return formatInstant(BigInt(seconds) * 1_000_000n);
+}

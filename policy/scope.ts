@@ -60,16 +60,22 @@ export function messageInScope(
 ): boolean {
   const floor = scope.get(message.conversation);
   if (floor === undefined || message.seq < floor || message.deleted) return false;
-  if (message.delivery !== undefined) {
-    const lineage = world.lineages.get(message.delivery) ?? [];
-    return (
-      lineage.length > 0 &&
-      lineage.every((source) => sourceReadable(world, scope, destination, source))
-    );
-  }
-  // An assistant's message that no delivery accounts for may hold anything; it stays where it is.
-  const byPersona = message.author !== undefined && 'persona' in message.author;
-  return !byPersona || message.conversation === destination;
+  if (!mayLeave(message) && message.conversation !== destination) return false;
+  if (message.delivery === undefined) return true;
+  const lineage = world.lineages.get(message.delivery) ?? [];
+  return (
+    lineage.length > 0 &&
+    lineage.every((source) => sourceReadable(world, scope, destination, source))
+  );
+}
+
+/**
+ * Whether a message may be read outside of its own conversation. An assistant's text that no delivery
+ * accounts for may hold anything, and one that was edited is no longer the text of its delivery.
+ */
+function mayLeave(message: WorldMessage): boolean {
+  if (message.delivery !== undefined) return !message.edited;
+  return message.author === undefined || !('persona' in message.author);
 }
 
 /**
@@ -91,6 +97,5 @@ export function sourceReadable(
       candidate.conversation === source.conversation && candidate.seq === source.fromSeq,
   );
   if (message === undefined || message.deleted) return false;
-  const byPersona = message.author !== undefined && 'persona' in message.author;
-  return !byPersona || message.delivery !== undefined || message.conversation === destination;
+  return mayLeave(message) || message.conversation === destination;
 }

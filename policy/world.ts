@@ -67,6 +67,8 @@ export interface WorldMessage {
   readonly author?: { readonly user: ExternalId } | { readonly persona: ExternalId };
   readonly body: string;
   readonly deleted: boolean;
+  /** Whether the text is not the first one. */
+  readonly edited: boolean;
   /** The delivery that this message came out of. */
   readonly delivery?: string;
 }

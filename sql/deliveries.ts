@@ -180,8 +180,8 @@ const DeliveryRow = z.object({
 export type DeliveryRow = z.infer<typeof DeliveryRow>;
 
 /**
- * A delivery as it stands, without its payload. A release that nobody acknowledged in time is
- * reconciling. One of a persona the caller is not registered for is not found.
+ * A delivery as it stands, without its payload. One that waited too long is held; a release that
+ * nobody acknowledged in time is reconciling. One of a persona the caller is not registered for is not found.
  */
 export async function findDelivery(
   database: Database,
@@ -191,11 +191,13 @@ export async function findDelivery(
 ): Promise<{ ok: true; delivery: DeliveryRow; refusal?: Refusal } | Refusal> {
   return inOrganization(database, organization, async ({ sql, key }) => {
     const [row] = await sql`
-      select d.id, d.code, c.external_id as destination, d.destination_id <> t.destination_id as elsewhere,
+      select d.id, case when d.status = 'cleared' and d.expires_at <= clock_timestamp() then 'delivery_expired'
+          else d.code end as code, c.external_id as destination, d.destination_id <> t.destination_id as elsewhere,
         encode(d.payload_sha256, 'hex') as payload_sha256,
-        case when d.status = 'released' and d.acknowledge_by <= clock_timestamp() then 'reconciling'
+        case when d.status = 'cleared' and d.expires_at <= clock_timestamp() then 'held'
+          when d.status = 'released' and d.acknowledge_by <= clock_timestamp() then 'reconciling'
           else d.status end as status,
-        to_char(d.expires_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as expires_at
+        earshot.rfc3339(d.expires_at) as expires_at
       from earshot.deliveries d
       join earshot.turns t on t.org_id = d.org_id and t.id = d.turn_id
       join earshot.personas a on a.org_id = t.org_id and a.id = t.persona_id

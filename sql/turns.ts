@@ -149,7 +149,7 @@ export async function findTurn(
         t.trigger, t.trigger_seq, t.tools, t.lease_owner, t.lease_fence,
         case when t.state in ('open', 'running') and t.expires_at <= clock_timestamp() then 'expired'
           else t.state end as state,
-        to_char(t.expires_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as expires_at
+        earshot.rfc3339(t.expires_at) as expires_at
       from earshot.turns t
       join earshot.personas a on a.org_id = t.org_id and a.id = t.persona_id
       join earshot.conversations c on c.org_id = t.org_id and c.id = t.destination_id

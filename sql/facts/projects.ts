@@ -20,11 +20,12 @@ export async function putProject(
     .values({ orgId: key, externalId: fact.id, ...values })
     .onConflictDoNothing()
     .returning({ id: projects.id });
-  const [known] = created
-    ? [created]
-    : await records.update(projects).set(values).where(where).returning({ id: projects.id });
+  // The row's lock orders writers of one project's members.
+  const [known] = await records.select().from(projects).where(where).for('update');
   if (known === undefined) return refuse('conflict');
-  const outcome = created ? 'created' : 'updated';
+  const differs = known.status !== values.status || known.admitsGuests !== values.admitsGuests;
+  if (differs) await records.update(projects).set(values).where(where);
+  const outcome = created ? 'created' : differs ? 'updated' : 'unchanged';
   if (fact.members === undefined) return { ok: true, outcome };
 
   const wanted = new Set(fact.members);
@@ -62,5 +63,6 @@ export async function putProject(
       .values(added.map((userId) => ({ orgId: key, projectId: known.id, userId })))
       .onConflictDoNothing();
   }
-  return { ok: true, outcome };
+  const moved = gone.length > 0 || added.length > 0;
+  return { ok: true, outcome: outcome === 'unchanged' && moved ? 'updated' : outcome };
 }

@@ -54,9 +54,15 @@ export async function putPersona(
     .onConflictDoNothing()
     .returning({ id: personas.id });
   if (created !== undefined) return { ok: true, outcome: 'created' };
-  await records
-    .update(personas)
-    .set(values)
-    .where(and(eq(personas.orgId, key), eq(personas.externalId, fact.id)));
+  const where = and(eq(personas.orgId, key), eq(personas.externalId, fact.id));
+  const [known] = await records.select().from(personas).where(where).for('update');
+  if (
+    known?.custody === values.custody &&
+    known.status === values.status &&
+    known.designated === values.designated
+  ) {
+    return { ok: true, outcome: 'unchanged' };
+  }
+  await records.update(personas).set(values).where(where);
   return { ok: true, outcome: 'updated' };
 }

@@ -84,22 +84,6 @@ language sql stable as $$
       d.admits_guests, u.kind = 'guest') is null
 $$;
 
--- Whether a person is among a destination's readers, listed or covered by its class.
-create function earshot.in_audience(p_org bigint, p_destination bigint, p_readers earshot.reader[], p_user bigint)
-returns boolean
-language sql stable as $$
-  select exists (select from unnest(p_readers) r where r.kind = 'user' and r.key = p_user)
-    or exists (
-      select from earshot.conversations c
-      join earshot.users u on u.org_id = p_org and u.id = p_user and u.status = 'active' and u.kind <> 'bot'
-      left join earshot.projects p on p.org_id = p_org and p.id = c.project_id and p.status = 'active'
-      where c.org_id = p_org and c.id = p_destination
-        and earshot.route_floor(null, c.visibility, c.default_floor,
-          p.id is not null and exists (select from earshot.project_members pm
-            where pm.org_id = p_org and pm.user_id = u.id and pm.project_id = c.project_id),
-          p.admits_guests, u.kind = 'guest') is not null)
-$$;
-
 -- A person as a reader, for a scope that is one person's. No row for one who reads nothing.
 create function earshot.person_reader(p_org bigint, p_user bigint) returns earshot.reader
 language sql stable as $$
@@ -141,6 +125,16 @@ language sql stable as $$
     group by s.id, s.floor
     having count(f.floor) = cardinality(p_readers)
   ) kept
+$$;
+
+-- Question: does this person read this conversation now, from whatever floor? Where the readers can be
+-- listed, this is the same as being in the audience: listed, or covered by the class.
+create function earshot.reads(p_org bigint, p_user bigint, p_conversation bigint, p_now timestamptz)
+returns boolean
+language sql stable as $$
+  select cardinality(n.ids) > 0
+  from earshot.narrow(p_org, array[p_conversation], array[1::bigint],
+    array[earshot.person_reader(p_org, p_user)], null, p_now) n
 $$;
 
 -- The conversations that come into question for one reader: never fewer than that reader reads,
@@ -256,8 +250,18 @@ language sql stable as $$
     and c.id <> all ((p_scope).ids)
 $$;
 
+-- Whether a message may be read outside of its own conversation. An assistant's text that no delivery
+-- accounts for may hold anything, and one that was edited is no longer the text of its delivery.
+create function earshot.may_leave(p_message earshot.messages) returns boolean
+language sql immutable as $$
+  select case
+    when (p_message).delivery_id is not null then (p_message).state <> 'edited'
+    else (p_message).author_persona_id is null
+  end
+$$;
+
 -- Whether everything a delivery was made from is readable in this scope (INVARIANT 13). A delivery
--- without sources is readable by nobody.
+-- without sources is readable by nobody. What the sources themselves came out of is beside them.
 create function earshot.lineage_readable(p_org bigint, p_delivery uuid, p_scope earshot.scope)
 returns boolean
 language sql stable as $$
@@ -272,24 +276,20 @@ language sql stable as $$
               select from earshot.messages m
               where m.org_id = p_org and m.conversation_id = d.conversation_id and m.seq = d.from_seq
                 and m.state <> 'deleted'
-                and (m.author_persona_id is null or m.delivery_id is not null
-                     or m.conversation_id = (p_scope).destination_id)))))
+                and (earshot.may_leave(m) or m.conversation_id = (p_scope).destination_id)))))
 $$;
 
 -- Question: which messages may be seen in this scope?
 -- The one predicate that every path composes. Index: the primary key of messages, driven from the
--- scope, from the floor up. A message that came out of a delivery asks for its lineage too; one of a
--- persona that no delivery accounts for stays in its own conversation.
+-- scope, from the floor up. A message that came out of a delivery asks for its lineage too.
 create function earshot.visible_messages(p_org bigint, p_scope earshot.scope)
 returns setof earshot.messages
 language sql stable as $$
   select m.* from earshot.in_scope(p_org, p_scope) s
   join earshot.messages m on m.org_id = p_org and m.conversation_id = s.conversation_id and m.seq >= s.floor
   where m.state <> 'deleted'
-    and case
-      when m.delivery_id is not null then earshot.lineage_readable(p_org, m.delivery_id, p_scope)
-      else m.author_persona_id is null or m.conversation_id = (p_scope).destination_id
-    end
+    and (earshot.may_leave(m) or m.conversation_id = (p_scope).destination_id)
+    and (m.delivery_id is null or earshot.lineage_readable(p_org, m.delivery_id, p_scope))
 $$;
 
 -- The canonical encoding of policy/canonical.ts: each part behind its length in bytes.

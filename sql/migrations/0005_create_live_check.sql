@@ -58,7 +58,7 @@ begin
   end if;
   result.floor := (select max(r.floor) from unnest(result.readers) r);
   result.audience_hash := fingerprint(d.org_name, d.name, result.readers);
-  if not in_audience(p_org, p_destination, result.readers, p_requester) then
+  if not reads(p_org, p_requester, p_destination, p_now) then
     result.code := 'requester_left';
     return result;
   end if;
@@ -114,16 +114,6 @@ begin
   result.extent := case when sole is null then 'audience' else 'destination' end;
   return result;
 end $$;
-
--- Question: does this person read this conversation now, from whatever floor?
-create function earshot.reads(p_org bigint, p_user bigint, p_conversation bigint, p_now timestamptz)
-returns boolean
-language sql stable as $$
-  select cardinality(n.ids) > 0
-  from earshot.narrow(p_org, array[p_conversation], array[1::bigint],
-    array(select earshot.person_reader(p_org, u.id) from earshot.users u
-          where u.org_id = p_org and u.id = p_user and u.status = 'active' and u.kind <> 'bot'), null, p_now) n
-$$;
 
 -- The readers of an audience as they are kept with a grant, to say later what changed.
 create function earshot.reader_list(p_readers earshot.reader[]) returns jsonb
@@ -232,11 +222,17 @@ begin
   return result;
 end $$;
 
--- The refusals after which a grant is dead for good: the facts changing back does not revive it.
-create function earshot.is_sticky(p_code text) returns boolean
-language sql immutable as $$
-  select coalesce(p_code in ('audience_changed', 'mode_changed', 'policy_changed', 'requester_left',
-    'empty_audience', 'unlistable_audience', 'trigger_out_of_scope'), false)
+-- Revokes a grant where its refusal is for good: the facts changing back does not revive it. An
+-- audience that was seen to move counts, whatever check failed first. Others leave the grant as it is.
+create function earshot.revoke_grant(p_org bigint, p_grant uuid, p_code text, p_changes jsonb, p_now timestamptz)
+returns void
+language sql volatile as $$
+  update earshot.grants g
+  set revoked_at = p_now, revoked_code = case when p_changes is not null then 'audience_changed' else p_code end
+  where g.org_id = p_org and g.id = p_grant and g.revoked_at is null
+    and (p_changes is not null
+         or p_code in ('audience_changed', 'mode_changed', 'policy_changed', 'requester_left', 'empty_audience',
+                       'unlistable_audience', 'trigger_out_of_scope'))
 $$;
 
 -- Whether what was read is still readable in a scope, and unchanged: null, or the refusal. Every

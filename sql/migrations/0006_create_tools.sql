@@ -298,12 +298,6 @@ begin
     from outcome o cross join lateral unnest(o.hits) h
     where o.verdict is null
     on conflict do nothing
-  ), revoked as (
-    update grants g set revoked_at = t,
-      revoked_code = case when o.changes is not null then 'audience_changed' else o.verdict end
-    from outcome o
-    where g.org_id = o.org_id and g.id = o.grant_id and g.revoked_at is null
-      and (is_sticky(o.verdict) or o.changes is not null)
   ), recorded as (
     insert into decisions (org_id, id, decided_at, kind, verdict, code, turn_id, grant_id, session_id, tool,
       subject_sha256, items, audience_hash, policy_revision, detail)
@@ -321,6 +315,7 @@ begin
   if code is not null then
     items := null;
     more := null;
+    perform revoke_grant(current_organization(), call_tool.grant_id, code, changes, t);
   end if;
 end $$;
 
@@ -329,4 +324,5 @@ alter function earshot.call_tool(bytea, text, jsonb, bytea) owner to earshot_sco
 revoke create on schema earshot from earshot_scoped;
 revoke execute on all functions in schema earshot from public;
 grant execute on all functions in schema earshot to earshot_scoped;
-grant execute on function earshot.call_tool(bytea, text, jsonb, bytea) to earshot_runtime;
+grant execute on function earshot.call_tool(bytea, text, jsonb, bytea), earshot.rfc3339(timestamptz)
+  to earshot_runtime;

@@ -4,6 +4,13 @@
 --
 -- A refusal is a code in the answer; nothing is written then.
 
+-- The conversation of this name, its row locked; all null where there is none.
+create function earshot.lock_conversation(p_org bigint, p_name text) returns earshot.conversations
+language sql volatile as $$
+  select * from earshot.conversations c
+  where c.org_id = p_org and c.external_id = p_name and not c.deleted for no key update
+$$;
+
 create function earshot.put_conversation(p_organization text, p_fact jsonb) returns text
 language plpgsql volatile security definer set search_path = earshot, pg_temp as $$
 declare
@@ -76,14 +83,13 @@ create function earshot.open_conversation(p_organization text, p_conversation te
 language plpgsql volatile security definer set search_path = earshot, pg_temp as $$
 declare
   org constant bigint := enter_organization(p_organization);
+  target bigint;
 begin
-  perform from conversations c where c.org_id = org and c.external_id = p_conversation and not c.deleted
-  for no key update;
-  if not found then
+  target := (lock_conversation(org, p_conversation)).id;
+  if target is null then
     return 'not_found';
   end if;
-  update conversations c set staged = false
-  where c.org_id = org and c.external_id = p_conversation and c.staged;
+  update conversations c set staged = false where c.org_id = org and c.id = target and c.staged;
   return case when found then 'opened' else 'unchanged' end;
 end $$;
 
@@ -94,9 +100,8 @@ declare
   org constant bigint := enter_organization(p_organization);
   target bigint;
 begin
-  select c.id into target from conversations c
-  where c.org_id = org and c.external_id = p_conversation and not c.deleted for no key update;
-  if not found then
+  target := (lock_conversation(org, p_conversation)).id;
+  if target is null then
     return 'not_found';
   end if;
   update conversations c set deleted = true, title = null where c.org_id = org and c.id = target;
@@ -145,9 +150,8 @@ declare
   floor_from bigint;
   changed boolean := false;
 begin
-  select * into c from conversations x
-  where x.org_id = org and x.external_id = p_conversation and not x.deleted for no key update;
-  if not found then
+  c := lock_conversation(org, p_conversation);
+  if c.id is null then
     return 'not_found';
   end if;
   if p_replace then
@@ -204,9 +208,8 @@ declare
   gone integer;
   gone_unknown integer;
 begin
-  select x.id into c from conversations x
-  where x.org_id = org and x.external_id = p_conversation and not x.deleted for no key update;
-  if not found then
+  c := (lock_conversation(org, p_conversation)).id;
+  if c is null then
     return 'not_found';
   end if;
   delete from memberships m using users u
@@ -250,9 +253,8 @@ declare
   head_now bigint;
   outcome text;
 begin
-  select * into c from conversations x
-  where x.org_id = org and x.external_id = p_conversation and not x.deleted for no key update;
-  if not found then
+  c := lock_conversation(org, p_conversation);
+  if c.id is null then
     code := 'not_found';
     return;
   end if;
@@ -309,8 +311,7 @@ begin
     end if;
     -- A message that a delivery became keeps that delivery's lineage, whichever is reported first.
     select d.id into origin from deliveries d
-    where d.org_id = org and d.destination_id = c.id and d.message_id = message ->> 'id'
-      and d.status in ('released', 'delivered');
+    where d.org_id = org and d.destination_id = c.id and d.message_id = message ->> 'id';
     head_now := head_now + 1;
     insert into messages (org_id, conversation_id, seq, external_id, kind, author_user_id, author_persona_id,
       body, state, reply_to, sent_at, edited_at, delivery_id, terms)
@@ -336,9 +337,8 @@ declare
   target bigint;
   was_late boolean;
 begin
-  select x.id into c from conversations x
-  where x.org_id = org and x.external_id = p_conversation and not x.deleted for no key update;
-  if not found then
+  c := (lock_conversation(org, p_conversation)).id;
+  if c is null then
     return 'not_found';
   end if;
   delete from late_messages l where l.org_id = org and l.conversation_id = c and l.external_id = p_message;
@@ -371,15 +371,14 @@ create function earshot.admit_late(p_organization text, p_conversation text, p_m
 language plpgsql volatile security definer set search_path = earshot, pg_temp as $$
 declare
   org constant bigint := enter_organization(p_organization);
+  target bigint;
   kept jsonb;
   refusal text;
 begin
   -- Under the row lock: a deletion or correction that comes first is seen.
-  perform from conversations c where c.org_id = org and c.external_id = p_conversation and not c.deleted
-  for no key update;
+  target := (lock_conversation(org, p_conversation)).id;
   select l.message into kept from late_messages l
-  join conversations c on c.org_id = l.org_id and c.id = l.conversation_id
-  where l.org_id = org and c.external_id = p_conversation and l.external_id = p_message and not c.deleted;
+  where l.org_id = org and l.conversation_id = target and l.external_id = p_message;
   if not found then
     return 'not_found';
   end if;
@@ -387,9 +386,8 @@ begin
   if refusal is not null then
     return refusal;
   end if;
-  delete from late_messages l using conversations c
-  where l.org_id = org and c.org_id = org and c.id = l.conversation_id
-    and c.external_id = p_conversation and l.external_id = p_message;
+  delete from late_messages l
+  where l.org_id = org and l.conversation_id = target and l.external_id = p_message;
   return 'admitted';
 end $$;
 

@@ -9,6 +9,16 @@ language sql immutable as $$
   select coalesce('*' = any (p_personas) or p_persona = any (p_personas), false)
 $$;
 
+-- A turn of a persona that the caller serves, its row locked; all null where there is none.
+create function earshot.lock_turn(p_org bigint, p_personas text[], p_turn uuid) returns earshot.turns
+language sql volatile as $$
+  select * from earshot.turns t
+  where t.org_id = p_org and t.id = p_turn
+    and exists (select from earshot.personas a where a.org_id = p_org and a.id = t.persona_id
+                and earshot.serves(p_personas, a.external_id))
+  for no key update
+$$;
+
 -- Opens a turn. The same key and request give the same turn; the same key with another request is a
 -- conflict. Everything that a mint will ask is asked here first, also of a repeated request, so a
 -- turn that could never have a grant is refused at once.
@@ -31,41 +41,30 @@ begin
   end if;
   select t0.id, t0.request_digest into known from turns t0
   where t0.org_id = org and t0.client_id = p_client and t0.idempotency_key = p_key;
-  if known.request_digest <> p_request_digest then
-    code := 'conflict';
-    return;
-  end if;
   select * into persona from personas a where a.org_id = org and a.external_id = p_request ->> 'persona';
-  if not found or not serves(p_personas, persona.external_id) then
-    code := 'persona_not_designated';
-    return;
-  end if;
-  -- An older client acts with a person's own credential and takes no turn here.
-  if persona.custody <> 'service' then
-    code := 'invalid_input';
-    return;
-  end if;
   select c.id into destination from conversations c
   where c.org_id = org and c.external_id = p_request ->> 'destination' and not c.deleted and not c.staged;
   select u.id into requester from users u
   where u.org_id = org and u.external_id = p_request ->> 'requester' and u.status = 'active';
-  -- INVARIANT 16: whatever state it is in, a destination that the requester does not read is not there.
-  if destination is null or requester is null or not reads(org, requester, destination, t) then
-    code := 'not_found';
-    return;
+  code := case
+    when known.request_digest <> p_request_digest then 'conflict'
+    when persona.id is null or not serves(p_personas, persona.external_id) then 'persona_not_designated'
+    -- An older client acts with a person's own credential and takes no turn here.
+    when persona.custody <> 'service' then 'invalid_input'
+    -- INVARIANT 16: whatever state it is in, a destination that the requester does not read is not there.
+    when destination is null or requester is null or not reads(org, requester, destination, t) then 'not_found'
+  end;
+  if code is null then
+    standing := judge_turn(org, persona.id, destination, requester, p_request ->> 'trigger',
+      (p_request ->> 'triggerSeq')::bigint, coalesce(known.id, p_turn), t);
+    -- A thread trigger toward no AI thread was never valid.
+    code := case standing.code when 'mode_changed' then 'invalid_input' else standing.code end;
   end if;
-  standing := judge_turn(org, persona.id, destination, requester, p_request ->> 'trigger',
-    (p_request ->> 'triggerSeq')::bigint, coalesce(known.id, p_turn), t);
-  code := case standing.code
-    -- Absent and forbidden look alike; and a thread trigger toward no AI thread was never valid.
-    when 'requester_left' then 'not_found'
-    when 'mode_changed' then 'invalid_input'
-    else standing.code end;
-  if code is not null then
-    return;
-  end if;
-  if known.id is not null then
-    turn_id := known.id;
+  turn_id := case when code is null then coalesce(known.id, p_turn) end;
+  insert into decisions (org_id, id, decided_at, kind, verdict, code, turn_id, audience_hash, policy_revision)
+  values (org, gen_random_uuid(), t, 'open', case when code is null then 'allowed' else 'refused' end, code,
+    open_turn.turn_id, standing.audience_hash, standing.policy_revision);
+  if code is not null or known.id is not null then
     return;
   end if;
   insert into turns (org_id, id, persona_id, destination_id, requester_id, trigger, trigger_seq, tools,
@@ -74,7 +73,6 @@ begin
     (p_request ->> 'triggerSeq')::bigint,
     array(select jsonb_array_elements_text(p_request -> 'tools')),
     coalesce(p_request ->> 'threadKey', p_request ->> 'destination'), t + p_lifetime, p_client, p_key, p_request_digest);
-  turn_id := p_turn;
 end $$;
 
 -- Takes the lease of a turn that is open, or whose lease has expired. The fence grows by one.
@@ -86,11 +84,8 @@ declare
   t timestamptz;
   turn earshot.turns;
 begin
-  select * into turn from turns t0 where t0.org_id = org and t0.id = p_turn
-    and exists (select from personas a where a.org_id = org and a.id = t0.persona_id
-                and serves(p_personas, a.external_id))
-  for no key update;
-  if not found then
+  turn := lock_turn(org, p_personas, p_turn);
+  if turn.id is null then
     code := 'not_found';
     return;
   end if;
@@ -134,11 +129,8 @@ declare
   t timestamptz;
   turn earshot.turns;
 begin
-  select * into turn from turns t0 where t0.org_id = org and t0.id = p_turn
-    and exists (select from personas a where a.org_id = org and a.id = t0.persona_id
-                and serves(p_personas, a.external_id))
-  for no key update;
-  if not found then
+  turn := lock_turn(org, p_personas, p_turn);
+  if turn.id is null then
     code := 'not_found';
     return;
   end if;
@@ -160,11 +152,8 @@ declare
   turn earshot.turns;
   code text;
 begin
-  select * into turn from turns t0 where t0.org_id = org and t0.id = p_turn
-    and exists (select from personas a where a.org_id = org and a.id = t0.persona_id
-                and serves(p_personas, a.external_id))
-  for no key update;
-  if not found then
+  turn := lock_turn(org, p_personas, p_turn);
+  if turn.id is null then
     return 'not_found';
   end if;
   code := judge_lease(turn, p_lease, p_owner, p_fence, clock_timestamp());
@@ -183,11 +172,11 @@ create function earshot.stop_turn(p_organization text, p_personas text[], p_turn
 language plpgsql volatile security definer set search_path = earshot, pg_temp as $$
 declare
   org constant bigint := enter_organization(p_organization);
+  target uuid;
 begin
+  target := (lock_turn(org, p_personas, p_turn)).id;
   update turns t0 set state = 'stopped'
-  where t0.org_id = org and t0.id = p_turn and t0.state in ('open', 'running', 'completed')
-    and exists (select from personas a where a.org_id = org and a.id = t0.persona_id
-                and serves(p_personas, a.external_id));
+  where t0.org_id = org and t0.id = target and t0.state in ('open', 'running', 'completed');
   return case when found then null else 'not_found' end;
 end $$;
 
@@ -228,14 +217,12 @@ declare
   issued timestamptz;
 begin
   decision_id := gen_random_uuid();
-  select * into turn from turns t0 where t0.org_id = org and t0.id = p_turn for no key update;
-  if found then
-    select * into persona from personas a where a.org_id = org and a.id = turn.persona_id;
-  end if;
-  if persona.id is null or not serves(p_personas, persona.external_id) then
+  turn := lock_turn(org, p_personas, p_turn);
+  if turn.id is null then
     code := 'not_found';
     return;
   end if;
+  select * into persona from personas a where a.org_id = org and a.id = turn.persona_id;
   t := clock_timestamp();
   issued := date_trunc('second', t);
   select count(*) as total, max(g.revoked_code) filter (where g.revoked_at is not null) as revoked_code,
@@ -294,10 +281,8 @@ begin
     end if;
   end if;
 
-  if code is not null and (is_sticky(code) or changes is not null) then
-    update grants g set revoked_at = t,
-      revoked_code = case when changes is not null then 'audience_changed' else mint_grant.code end
-    where g.org_id = org and g.turn_id = p_turn and g.revoked_at is null;
+  if code is not null then
+    perform revoke_grant(org, g.id, code, changes, t) from grants g where g.org_id = org and g.turn_id = p_turn;
   end if;
   insert into decisions (org_id, id, decided_at, kind, verdict, code, turn_id, grant_id, session_id, audience_hash,
     policy_revision, detail)

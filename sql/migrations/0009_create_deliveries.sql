@@ -51,7 +51,8 @@ language sql stable as $$
   where s.to_seq is not null
 $$;
 
-create type earshot.verdict as (code text, standing earshot.standing, changes jsonb);
+-- `own`: the code speaks of the turn's own destination, so a refusal for good ends the grant.
+create type earshot.verdict as (code text, standing earshot.standing, changes jsonb, own boolean);
 
 -- Question: may everyone who reads the destination now have text made from these sources?
 -- For the turn's own destination by the standing that the live check found; for another one by that
@@ -62,7 +63,8 @@ language plpgsql stable as $$
 declare
   result earshot.verdict;
 begin
-  if p_destination = p_turn.destination_id then
+  result.own := p_destination = p_turn.destination_id;
+  if result.own then
     result.standing := p_own;
   else
     -- INVARIANT 16: whatever state it is in, a place that the requester does not read is not there.
@@ -72,8 +74,7 @@ begin
     end if;
     result.standing := judge_turn(p_org, p_turn.persona_id, p_destination, p_turn.requester_id, 'disclosure', null,
       p_turn.id, p_now);
-    result.code := case (result.standing).code when 'requester_left' then 'not_found'
-      else (result.standing).code end;
+    result.code := (result.standing).code;
     if result.code is not null then
       return result;
     end if;
@@ -95,6 +96,7 @@ begin
   result.standing := live.standing;
   result.code := live.code;
   result.changes := live.changes;
+  result.own := true;
   if result.code is null then
     select * into turn from turns t where t.org_id = live.org_id and t.id = live.turn_id;
     result := judge_disclosure(live.org_id, turn, p_destination, live.standing, p_sources, p_now);
@@ -137,11 +139,7 @@ begin
     -- The grant speaks first, so that one which has ended tells nothing about what exists.
     live := live_check(p_digest, null, clock_timestamp());
     code := coalesce(live.code, 'not_found');
-    if is_sticky(code) or live.changes is not null then
-      update grants g set revoked_at = clock_timestamp(),
-        revoked_code = case when live.changes is not null then 'audience_changed' else propose_delivery.code end
-      where g.org_id = org and g.id = held_grant and g.revoked_at is null;
-    end if;
+    perform revoke_grant(org, held_grant, live.code, live.changes, clock_timestamp());
     insert into decisions (org_id, id, decided_at, kind, verdict, code, turn_id, grant_id, subject_sha256, detail)
     values (org, gen_random_uuid(), clock_timestamp(), 'propose', 'refused', propose_delivery.code, turn.id, held_grant,
       sha256(p_payload), jsonb_strip_nulls(jsonb_build_object('changes', live.changes)));
@@ -183,13 +181,11 @@ begin
   v := judge_proposal(p_digest, destination, sources, t);
   changes := v.changes;
   elsewhere := destination <> turn.destination_id;
-  if is_sticky(v.code) and not elsewhere or changes is not null then
-    update grants g set revoked_at = t,
-      revoked_code = case when v.changes is not null then 'audience_changed' else v.code end
-    where g.org_id = org and g.id = held_grant and g.revoked_at is null;
+  if v.own then
+    perform revoke_grant(org, held_grant, v.code, v.changes, t);
   end if;
   -- The session holds what its readers may no longer have; the next mint moves its epoch on.
-  if v.code in ('source_revoked', 'source_changed') and not elsewhere then
+  if v.code in ('source_revoked', 'source_changed') and v.own then
     update sessions s set state = 'quarantined'
     where s.org_id = org and s.state = 'open'
       and s.id in (select g.session_id from grants g where g.org_id = org and g.turn_id = turn.id);
@@ -247,6 +243,7 @@ declare
 begin
   select * into turn from turns t where t.org_id = p_org and t.id = p_delivery.turn_id;
   select * into g from grants x where x.org_id = p_org and x.id = p_delivery.grant_id;
+  result.own := true;
   result.code := case
     when g.revoked_at is not null then coalesce(g.revoked_code, 'grant_revoked')
     when turn.state = 'stopped' then 'stopped'
@@ -282,7 +279,7 @@ begin
     when exists (
       select from unnest(p_shown) shown(name)
       left join users u on u.org_id = p_org and u.external_id = shown.name
-      where u.id is null or not in_audience(p_org, p_delivery.destination_id, (result.standing).readers, u.id))
+      where u.id is null or not reads(p_org, u.id, p_delivery.destination_id, p_now))
       then 'audience_changed'
   end);
   return result;
@@ -335,18 +332,17 @@ begin
   v := judge_release(org, d, p_shown, t);
   code := v.code;
   if v.code is not null then
-    if is_sticky(v.code) and d.destination_id = (select t0.destination_id from turns t0
-         where t0.org_id = org and t0.id = d.turn_id) or v.changes is not null then
-      update grants g set revoked_at = t,
-        revoked_code = case when v.changes is not null then 'audience_changed' else v.code end
-      where g.org_id = org and g.id = d.grant_id and g.revoked_at is null;
+    if v.own then
+      perform revoke_grant(org, d.grant_id, v.code, v.changes, t);
     end if;
     update deliveries x set status = 'held', code = v.code, payload = null
     where x.org_id = org and x.id = p_delivery;
   else
-    update deliveries x set status = 'released', released_at = t, acknowledge_by = t + p_acknowledge_within
+    -- Nobody is handed these bytes again, so they are not kept.
+    update deliveries x
+    set status = 'released', released_at = t, acknowledge_by = t + p_acknowledge_within, payload = null
     where x.org_id = org and x.id = p_delivery
-    returning x.payload, x.content_type, rfc3339(x.acknowledge_by) into payload, content_type, acknowledge_by;
+    returning d.payload, x.content_type, rfc3339(x.acknowledge_by) into payload, content_type, acknowledge_by;
     select c.external_id into destination from conversations c where c.org_id = org and c.id = d.destination_id;
   end if;
   insert into decisions (org_id, id, decided_at, kind, verdict, code, turn_id, grant_id, delivery_id, subject_sha256,
@@ -357,7 +353,7 @@ begin
 end $$;
 
 -- What became of a released delivery. `delivered` may name the message that it became, which then
--- keeps its lineage. The payload goes. The same report again changes nothing; another is a conflict.
+-- keeps its lineage. The same report again changes nothing; another is a conflict.
 create function earshot.acknowledge_delivery(p_organization text, p_delivery uuid, p_outcome text, p_message text)
 returns text
 language plpgsql volatile security definer set search_path = earshot, pg_temp as $$
@@ -408,7 +404,7 @@ begin
       return 'conflict';
     end if;
   end if;
-  update deliveries x set status = p_outcome, message_id = p_message, acknowledged_at = clock_timestamp(), payload = null
+  update deliveries x set status = p_outcome, message_id = p_message, acknowledged_at = clock_timestamp()
   where x.org_id = org and x.id = p_delivery;
   return null;
 end $$;

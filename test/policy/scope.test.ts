@@ -179,6 +179,18 @@ describe('a message', () => {
     expect(lineage()).toEqual(['x 1']);
   });
 
+  test('that was edited after its delivery stays in its conversation, with its lineage', () => {
+    const lineages = { d: [{ conversation: id('y'), fromSeq: 3n }] };
+    const answers = (edited: boolean) => [
+      { at: ['x', 1], author: from, delivery: 'd', edited } as const,
+      { at: ['y', 4], author: from, delivery: 'd', edited } as const,
+    ];
+    expect(seen({ conversations, lineages, messages: answers(false) })).toEqual(['x 1', 'y 4']);
+    expect(seen({ conversations, lineages, messages: answers(true) })).toEqual(['x 1']);
+    const lost = { d: [{ conversation: id('y'), fromSeq: 2n }] };
+    expect(seen({ conversations, lineages: lost, messages: answers(true) })).toEqual([]);
+  });
+
   test('made from a stretch is seen if the stretch begins at the floor or above', () => {
     const messages = [{ at: ['x', 1], author: from, delivery: 'd' }] as const;
     const stretch = (fromSeq: bigint) =>

@@ -66,6 +66,7 @@ export function smallWorld(small: SmallWorld): World {
       seq: BigInt(seq),
       body: 'text',
       deleted: false,
+      edited: false,
       ...message,
     })),
     lineages: new Map(Object.entries(small.lineages ?? {})),

@@ -50,12 +50,13 @@ export async function worldIn(owner: Sql, organization: string): Promise<World> 
       seq: string;
       body: string;
       deleted: boolean;
+      edited: boolean;
       user: string | null;
       persona: string | null;
       delivery: string | null;
     }[]
   >`
-    select c.external_id as conversation, seq, body, state = 'deleted' as deleted,
+    select c.external_id as conversation, seq, body, state = 'deleted' as deleted, state = 'edited' as edited,
       u.external_id as user, a.external_id as persona, m.delivery_id as delivery
     from earshot.messages m
     join earshot.conversations c on c.org_id = m.org_id and c.id = m.conversation_id

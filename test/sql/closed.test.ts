@@ -25,6 +25,7 @@ const DOORS = [
   'put_messages',
   'release_delivery',
   'remove_member',
+  'rfc3339',
   'stop_turn',
   'take_lease',
 ];

@@ -97,8 +97,15 @@ const MUTANTS: readonly Mutant[] = [
   mutant(
     'an assistant is read anywhere',
     'visible_messages',
-    'm.author_persona_id is null or m.conversation_id = (p_scope).destination_id',
+    'earshot.may_leave(m) or m.conversation_id = (p_scope).destination_id',
     'true',
+  ),
+  mutant('an edited answer goes anywhere', 'may_leave', "(p_message).state <> 'edited'", 'true'),
+  mutant(
+    'a source that stays in its conversation is readable anywhere',
+    'lineage_readable',
+    'and (earshot.may_leave(m) or m.conversation_id = (p_scope).destination_id)',
+    '',
   ),
   mutant(
     'an empty lineage is readable',
@@ -141,7 +148,7 @@ const MUTANTS: readonly Mutant[] = [
     "when true then 'audience'",
   ),
   mutant('a trigger below the floor starts a turn', 'judge_turn', 'and m.seq >= result.floor', ''),
-  mutant('anybody asks', 'judge_turn', 'not in_audience(', 'false and not in_audience('),
+  mutant('anybody asks', 'judge_turn', 'not reads(', 'false and not reads('),
   mutant(
     'a page is cut before it is ranked',
     'search_messages',

@@ -28,7 +28,6 @@ export interface TestMessage extends WorldMessage {
   /** Holds the canary, as the body does: a word that occurs in no other message. */
   readonly id: ExternalId;
   readonly canary: string;
-  readonly edited: boolean;
   readonly sentAt: Instant;
   readonly replyTo?: ExternalId;
   readonly embeds: readonly { readonly conversation: ExternalId; readonly message: ExternalId }[];
