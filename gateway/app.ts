@@ -18,12 +18,13 @@ import { newRoutes } from './routes/route-app.ts';
 import { toolRoutes } from './routes/tools.ts';
 import { turnRoutes } from './routes/turns.ts';
 import { telemetry } from './telemetry.ts';
+import { VERSION } from './version.ts';
 
 const DOCUMENT = {
   openapi: '3.1.0',
   info: {
     title: 'Earshot',
-    version: '0.1.0',
+    version: VERSION,
     description: 'An audience-gated retrieval gateway for AI assistants.',
   },
   security: [{ bearer: [] }],

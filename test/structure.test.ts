@@ -5,11 +5,17 @@ import { dirname, join, relative, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import ts from 'typescript';
 import { expect, test } from 'vitest';
+import { VERSION } from '../gateway/version.ts';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 
 /** From the bottom up: a folder may import itself and those before it. */
 const LAYERS = ['policy', 'sql', 'sessions', 'gateway'] as const;
+
+test('the release that the gateway names is that of the package', async () => {
+  const manifest = JSON.parse(await readFile(join(ROOT, 'package.json'), 'utf8')) as object;
+  expect(manifest).toMatchObject({ version: VERSION });
+});
 
 test.each(LAYERS)(
   'no import in %s leads upward, and each relative one names its file',

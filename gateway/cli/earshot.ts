@@ -9,10 +9,11 @@ import { addMigrate } from './commands/migrate.ts';
 import { addServe } from './commands/serve.ts';
 import { EXIT, failureOf } from './failure.ts';
 import { openTerminal } from './terminal.ts';
+import { VERSION } from '../version.ts';
 
 const program = new Command('earshot')
   .description('An audience-gated retrieval gateway for AI assistants.')
-  .version('0.1.0')
+  .version(VERSION)
   .exitOverride()
   .showHelpAfterError('(`--help` says what there is.)')
   .addHelpText(

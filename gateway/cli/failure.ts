@@ -59,6 +59,14 @@ export function failureOf(thrown: unknown): Failure {
 
 function failureOfExport({ code, message }: ExportFault): Failure {
   const sentence = `The export cannot be read: ${message}.`;
+  if (code === 'unknown_relay_bot') {
+    return new Failure(
+      EXIT.usage,
+      code,
+      sentence,
+      'Check --relay-bot: the id of a bot or of its user.',
+    );
+  }
   const named = code === 'not_found' || code === 'not_an_export';
   return named
     ? new Failure(EXIT.usage, code, sentence, 'Name the folder or the zip of an export.')

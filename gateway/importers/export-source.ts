@@ -22,7 +22,13 @@ export interface ExportSource {
 }
 
 type ExportFaultCode =
-  'not_found' | 'not_readable' | 'unsafe_archive' | 'too_large' | 'not_json' | 'not_an_export';
+  | 'not_found'
+  | 'not_readable'
+  | 'unsafe_archive'
+  | 'too_large'
+  | 'not_json'
+  | 'not_an_export'
+  | 'unknown_relay_bot';
 
 /** Why an export, or one file of it, cannot be read. Its message holds no file or folder name. */
 export class ExportFault extends Error {

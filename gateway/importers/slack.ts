@@ -35,7 +35,8 @@ interface SlackProgress {
  * time. Nothing is written, and whether an embed or a reply names an existing message is not asked.
  *
  * An entry or a day file that cannot be read is left out and reported. Throws {@link ExportFault}
- * when the lists of users or conversations are missing or unreadable.
+ * before the first fact when the lists of users or conversations are missing or unreadable, or a relay
+ * bot that was named is not in the export.
  */
 export async function* readSlackExport(
   source: ExportSource,
@@ -58,7 +59,7 @@ export async function* readSlackExport(
   const workspace: Workspace = {
     directory,
     bots,
-    relays: relaysNamed(options.relayBots ?? [], directory, bots, report),
+    relays: relaysNamed(options.relayBots ?? [], directory, bots),
     names: namesOf(directory, conversations),
     options,
     report,
@@ -145,7 +146,6 @@ function relaysNamed(
   named: readonly string[],
   directory: Directory,
   bots: ReadonlyMap<string, UserFact>,
-  report: ReportDraft,
 ): Set<string> {
   const relays = new Set<string>();
   for (const id of named) {
@@ -155,8 +155,10 @@ function relaysNamed(
       if (userId === id) relays.add(botId);
     }
     const known = directory.users.has(id) || directory.botUsers.has(id) || bots.has(id);
-    // A mistyped relay would leave its conversations looking closed.
-    if (!known) report.skip('relay bot', 'is not in the export', id);
+    if (!known) {
+      // A mistyped relay would leave its conversations looking closed, so nothing is read at all.
+      throw new ExportFault('unknown_relay_bot', 'a relay bot that was named is not in it');
+    }
   }
   return relays;
 }

@@ -1,6 +1,7 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { createRoute, z, type OpenAPIHono } from '@hono/zod-openapi';
 import { sha256Hex } from '../../policy/canonical.ts';
+import { formatSeconds } from '../../policy/instant.ts';
 import type { ExternalId } from '../../policy/identity.ts';
 import { refuse, REFUSALS, type Refusal } from '../../policy/refusal.ts';
 import {
@@ -80,7 +81,7 @@ export function deliveryRoutes(gateway: Gateway): OpenAPIHono {
         payloadSha256,
         expiresAt: verdict.expiresAt,
       });
-      const expiresAt = `${new Date(verdict.expiresAt * 1000).toISOString().slice(0, 19)}.000000Z`;
+      const expiresAt = formatSeconds(verdict.expiresAt);
       return context.json({ ...shared, status: verdict.status, clearance, expiresAt }, 200);
     },
   );

@@ -51,11 +51,16 @@ export function factRoutes(gateway: Gateway): OpenAPIHono {
   async function change(
     context: Context,
     org: ExternalId,
+    source: ExternalId,
     work: (transaction: OrganizationTransaction) => Promise<Written | Refusal>,
   ) {
     const caller = await proveCaller(context, gateway, WRITERS, org);
     if (!caller.ok) return refused(context, caller);
-    const result = await inOrganization(database, org, work);
+    const result = await inOrganization(database, org, async (transaction) => {
+      const written = await work(transaction);
+      if (written.ok) await confirmSource(transaction, source);
+      return written;
+    });
     return result.ok ? context.json(writtenBody(result), 200) : refused(context, result);
   }
 
@@ -87,12 +92,14 @@ export function factRoutes(gateway: Gateway): OpenAPIHono {
       method: 'delete',
       path: `${at}/users/{user}`,
       tags,
-      request: { params: user },
+      request: { params: user, query: SourceQuery },
       responses: written,
     }),
     (context) => {
       const { org, user: id } = context.req.valid('param');
-      return change(context, org, (transaction) => deleteUser(transaction, id));
+      return change(context, org, context.req.valid('query').source, (transaction) =>
+        deleteUser(transaction, id),
+      );
     },
   );
   app.openapi(
@@ -142,12 +149,14 @@ export function factRoutes(gateway: Gateway): OpenAPIHono {
       method: 'delete',
       path: `${at}/conversations/{conversation}`,
       tags,
-      request: { params: conversation },
+      request: { params: conversation, query: SourceQuery },
       responses: written,
     }),
     (context) => {
       const { org, conversation: id } = context.req.valid('param');
-      return change(context, org, (transaction) => deleteConversation(transaction, id));
+      return change(context, org, context.req.valid('query').source, (transaction) =>
+        deleteConversation(transaction, id),
+      );
     },
   );
   app.openapi(
@@ -202,12 +211,14 @@ export function factRoutes(gateway: Gateway): OpenAPIHono {
       method: 'delete',
       path: `${at}/conversations/{conversation}/members/{user}`,
       tags,
-      request: { params: member },
+      request: { params: member, query: SourceQuery },
       responses: written,
     }),
     (context) => {
       const { org, conversation: id, user: person } = context.req.valid('param');
-      return change(context, org, (transaction) => removeMember(transaction, id, person));
+      return change(context, org, context.req.valid('query').source, (transaction) =>
+        removeMember(transaction, id, person),
+      );
     },
   );
   app.openapi(
@@ -229,12 +240,14 @@ export function factRoutes(gateway: Gateway): OpenAPIHono {
       method: 'delete',
       path: `${at}/conversations/{conversation}/messages/{message}`,
       tags,
-      request: { params: message },
+      request: { params: message, query: SourceQuery },
       responses: written,
     }),
     (context) => {
       const { org, conversation: place, message: id } = context.req.valid('param');
-      return change(context, org, (transaction) => deleteMessage(transaction, place, id));
+      return change(context, org, context.req.valid('query').source, (transaction) =>
+        deleteMessage(transaction, place, id),
+      );
     },
   );
 
@@ -262,12 +275,14 @@ export function factRoutes(gateway: Gateway): OpenAPIHono {
       method: 'post',
       path: `${at}/conversations/{conversation}/late/{message}/admit`,
       tags,
-      request: { params: message },
+      request: { params: message, query: SourceQuery },
       responses: written,
     }),
     (context) => {
       const { org, conversation: place, message: id } = context.req.valid('param');
-      return change(context, org, (transaction) => admitLate(transaction, place, id));
+      return change(context, org, context.req.valid('query').source, (transaction) =>
+        admitLate(transaction, place, id),
+      );
     },
   );
 
@@ -283,7 +298,9 @@ export function factRoutes(gateway: Gateway): OpenAPIHono {
     (context) => {
       const { org, source } = context.req.valid('param');
       const { maxAgeSeconds } = context.req.valid('json');
-      return change(context, org, (transaction) => putSource(transaction, source, maxAgeSeconds));
+      return change(context, org, source, (transaction) =>
+        putSource(transaction, source, maxAgeSeconds),
+      );
     },
   );
   app.openapi(
@@ -296,10 +313,7 @@ export function factRoutes(gateway: Gateway): OpenAPIHono {
     }),
     (context) => {
       const { org, source } = context.req.valid('param');
-      return change(context, org, async (transaction) => {
-        await confirmSource(transaction, source);
-        return { ok: true, outcome: 'updated' };
-      });
+      return change(context, org, source, () => Promise.resolve({ ok: true, outcome: 'updated' }));
     },
   );
   return app;

@@ -2,6 +2,7 @@ import { createRoute, z, type OpenAPIHono } from '@hono/zod-openapi';
 import { refuse } from '../../policy/refusal.ts';
 import type { Gateway } from '../gateway.ts';
 import { problem, problemResponses } from '../problem.ts';
+import { VERSION } from '../version.ts';
 import { newRoutes } from './route-app.ts';
 
 const json = <Shape extends z.ZodType>(description: string, schema: Shape) => ({
@@ -34,7 +35,7 @@ export function operationRoutes({ database, keys }: Gateway): OpenAPIHono {
       context.json(
         {
           name: 'earshot',
-          version: '0.1.0',
+          version: VERSION,
           grants: true,
           offers: ['facts', 'turns', 'grants', 'tools', 'deliveries'],
         },

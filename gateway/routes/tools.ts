@@ -81,46 +81,26 @@ export function toolRoutes(gateway: Gateway): OpenAPIHono {
     );
   }
 
-  const packet = answers('What this grant may see of it.', MessagePacket);
-  app.openapi(
-    createRoute({
+  function route<Tool extends MessageTool, Shape extends z.ZodType>(tool: Tool, shape: Shape) {
+    return createRoute({
       method: 'post',
-      path: '/v1/tools/search',
+      path: `/v1/tools/${tool}`,
       tags,
-      request: { body: jsonBody(SearchArguments) },
-      responses: packet,
-    }),
-    (context) => messages(context, 'search', context.req.valid('json')),
+      request: { body: jsonBody(shape) },
+      responses: answers('What this grant may see of it.', MessagePacket),
+    });
+  }
+  app.openapi(route('search', SearchArguments), (context) =>
+    messages(context, 'search', context.req.valid('json')),
   );
-  app.openapi(
-    createRoute({
-      method: 'post',
-      path: '/v1/tools/read',
-      tags,
-      request: { body: jsonBody(ReadArguments) },
-      responses: packet,
-    }),
-    (context) => messages(context, 'read', context.req.valid('json')),
+  app.openapi(route('read', ReadArguments), (context) =>
+    messages(context, 'read', context.req.valid('json')),
   );
-  app.openapi(
-    createRoute({
-      method: 'post',
-      path: '/v1/tools/around',
-      tags,
-      request: { body: jsonBody(AroundArguments) },
-      responses: packet,
-    }),
-    (context) => messages(context, 'around', context.req.valid('json')),
+  app.openapi(route('around', AroundArguments), (context) =>
+    messages(context, 'around', context.req.valid('json')),
   );
-  app.openapi(
-    createRoute({
-      method: 'post',
-      path: '/v1/tools/thread',
-      tags,
-      request: { body: jsonBody(ThreadArguments) },
-      responses: packet,
-    }),
-    (context) => messages(context, 'thread', context.req.valid('json')),
+  app.openapi(route('thread', ThreadArguments), (context) =>
+    messages(context, 'thread', context.req.valid('json')),
   );
   app.openapi(
     createRoute({

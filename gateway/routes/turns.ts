@@ -1,5 +1,6 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { createRoute, z, type OpenAPIHono } from '@hono/zod-openapi';
+import { formatSeconds } from '../../policy/instant.ts';
 import { sessionOf } from '../../sessions/session.ts';
 import { mintGrant } from '../../sql/grants.ts';
 import { TOOLS } from '../../sql/tools.ts';
@@ -322,7 +323,7 @@ export function turnRoutes(gateway: Gateway): OpenAPIHono {
           policyRevision: packet.policyRevision.toString(),
           readers: packet.readers,
           conversations: packet.conversations,
-          expiresAt: `${new Date(packet.expiresAt * 1000).toISOString().slice(0, 19)}.000000Z`,
+          expiresAt: formatSeconds(packet.expiresAt),
         },
         200,
       );

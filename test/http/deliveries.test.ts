@@ -309,6 +309,21 @@ describe('a delivered message', () => {
     expect(await (await next('thread')).search('sing')).toEqual([]);
   });
 
+  test('stays in its conversation once it is edited, for its delivery accounts for it no more', async () => {
+    const delivery = await clear('The canary sang.');
+    ok(await acme.release(delivery));
+    ok(await acme.acknowledge(delivery, 'delivered', 'answer'));
+    await ingest('answer', 'The canary sang.');
+    await acme.conversation('second', ['ana', 'ben'], { aiThread: true });
+    await acme.say('second', 'ana', 'and there');
+    const elsewhere = () => acme.turn({ destination: 'second', requester: 'ana', trigger: '1' });
+    expect(await (await elsewhere()).search('sang')).toEqual(['The canary sang.']);
+
+    await ingest('answer', 'Something else sang.');
+    expect(await (await elsewhere()).search('sang')).toEqual([]);
+    expect(await (await next('thread')).search('sang')).toEqual(['Something else sang.']);
+  });
+
   test('hands its sources on to what is made from it', async () => {
     const delivery = await clear('The canary sang.');
     ok(await acme.release(delivery));
@@ -374,4 +389,69 @@ test('a caller finds no delivery of a persona that it is not registered for', as
   }
   expect(await statusOf(delivery.id)).toMatchObject([{ status: 'cleared' }]);
   expect((await acme.release(delivery)).status).toBe(200);
+});
+
+test('a proposal to another place ends the grant when the turn itself no longer stands', async () => {
+  await acme.put('projects/p', { members: [] });
+  await acme.put('conversations/thread', {
+    kind: 'group',
+    visibility: 'members',
+    aiThread: true,
+    project: 'p',
+  });
+  expect(ok(await turn.propose('It sang.', { destination: 'shared' })).code).toBe('mode_changed');
+
+  await acme.put('conversations/thread', { kind: 'group', visibility: 'members', aiThread: true });
+  expect((await turn.tool('search', { query: 'canary' })).code).toBe('grant_revoked');
+});
+
+test('a turn whose session was quarantined is given no other session, however often it asks', async () => {
+  await acme.put('conversations/shared/messages/note', {
+    author: { user: 'ben' },
+    body: 'wren',
+    sentAt: '2050-01-01T00:00:00Z',
+  });
+  expect(await turn.search('wren')).toEqual(['wren']);
+  await acme.put('conversations/shared/messages/note', {
+    author: { user: 'ben' },
+    body: 'robin',
+    sentAt: '2050-01-01T00:00:00Z',
+  });
+  for (let asked = 0; asked < 3; asked++) {
+    expect((await turn.mint()).code).toBe('session_quarantined');
+  }
+});
+
+test('bytes are gone once they were handed out, and once they can no longer leave', async () => {
+  const released = await clear('one', { key: 'one' });
+  const late = await clear('two', { key: 'two' });
+  ok(await acme.release(released));
+  expect(await statusOf(released.id)).toMatchObject([{ status: 'released', payload: null }]);
+
+  await gateway.owner`update earshot.deliveries set expires_at = now() where id = ${late.id}`;
+  expect(await acme.delivery(late.id)).toMatchObject({ status: 'held', code: 'delivery_expired' });
+  expect((await acme.release(late)).code).toBe('delivery_expired');
+  expect(await statusOf(late.id)).toMatchObject([{ status: 'held', payload: null }]);
+});
+
+test('every opening of a turn leaves a record, the refused ones with their code', async () => {
+  await acme.openTurn({ destination: 'thread', requester: 'cleo', trigger: '1' });
+  const rows = await gateway.owner<{ verdict: string; code: string | null }[]>`
+    select d.verdict, d.code from earshot.decisions d
+    join earshot.organizations o on o.id = d.org_id
+    where o.external_id = ${acme.name} and d.kind = 'open' order by d.decided_at`;
+  expect(rows.map(({ verdict, code }) => [verdict, code])).toEqual([
+    ['allowed', null],
+    ['refused', 'not_found'],
+  ]);
+});
+
+test('a removal speaks for its source of facts as any write does', async () => {
+  await acme.put('sources/default', { maxAgeSeconds: 60 });
+  await gateway.owner`
+    update earshot.fact_sources set confirmed_at = now() - interval '1 hour'
+    where org_id = (select id from earshot.organizations where external_id = ${acme.name})`;
+  expect((await turn.tool('search', { query: 'canary' })).code).toBe('facts_stale');
+  await acme.remove('users/cleo');
+  expect(ok(await turn.tool('search', { query: 'canary' })).items).toHaveLength(1);
 });

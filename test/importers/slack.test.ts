@@ -3,6 +3,8 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { openExport } from '../../gateway/importers/export-source.ts';
+import { readSlackExport } from '../../gateway/importers/slack.ts';
 import type { Fact } from '../../policy/fact.ts';
 import {
   ALL,
@@ -188,9 +190,15 @@ describe('the fixture', () => {
       expect(external(told)).toEqual(['C0PARTNER1', 'C0OUTSIDE1', 'C0BRIDGED1']);
       expect(told.report.externalReaders.at(-1)?.because).toEqual(['relay_bot']);
     }
-    const hook = await importPath(HARBOR, { ...FROM_JOIN, relayBots: ['B0HOOK0001', 'B0TYPO'] });
+    const hook = await importPath(HARBOR, { ...FROM_JOIN, relayBots: ['B0HOOK0001'] });
     expect(external(hook)).toEqual(['C0GENERAL1', 'C0PARTNER1', 'C0OUTSIDE1']);
-    expect(skipped(hook.report, 'relay bot', 'is not in the export')?.examples).toEqual(['B0TYPO']);
+  });
+
+  it('reads nothing at all when a relay is named that is not in it', async () => {
+    const source = await openExport(HARBOR);
+    const facts = readSlackExport(source, { ...FROM_JOIN, relayBots: ['B0HOOK0001', 'B0TYPO'] });
+    await expect(facts.next()).rejects.toMatchObject({ code: 'unknown_relay_bot' });
+    await source.close();
   });
 
   it('keeps a member whom no list of users knows, and says so', () => {

@@ -10,6 +10,7 @@ interface DemoOptions {
   readonly json: boolean;
 }
 
+/** Adds `earshot demo`: the story, checked as it is told. Exits 1 if any of it did not hold. */
 export function addDemo(program: Command): void {
   program
     .command('demo')

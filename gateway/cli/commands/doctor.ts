@@ -4,6 +4,7 @@ import { EXIT } from '../failure.ts';
 import { readSettings } from '../settings.ts';
 import { counted, openTerminal, type Terminal } from '../terminal.ts';
 
+/** Adds `earshot doctor`: each thing the gateway needs, with its mend. Exits 1 if one fails. */
 export function addDoctor(program: Command): void {
   program
     .command('doctor')

@@ -5,6 +5,7 @@ import { EXIT, Failure } from '../failure.ts';
 import { readSettings } from '../settings.ts';
 import { counted, openTerminal, type Terminal } from '../terminal.ts';
 
+/** Adds `earshot migrate`: needs the login that owns the database, or no database settings at all. */
 export function addMigrate(program: Command): void {
   program
     .command('migrate')
