@@ -4,7 +4,6 @@ import type { Refusal } from '../../policy/refusal.ts';
 import { writeFactsIn } from '../../sql/facts/fact-writer.ts';
 import { knownConversation } from '../../sql/facts/known-conversation.ts';
 import { knownUsers } from '../../sql/facts/known-users.ts';
-import { deleteMessage, listLate } from '../../sql/facts/messages.ts';
 import { recordedItems, recordItems, type ImportItem } from '../../sql/import-items.ts';
 import type { OrganizationTransaction } from '../../sql/organization.ts';
 import {
@@ -167,11 +166,10 @@ export async function importMessages(
     source,
     said.map(({ item }) => item.key),
   );
-  const news: { fact: MessageFact; item: ImportItem; wasRecorded: boolean }[] = [];
+  const news: { fact: MessageFact; item: ImportItem }[] = [];
   for (const { fact, item } of said) {
-    const before = recorded.get(item.key);
-    if (before === item.digest) tally.count('message', 'unchanged');
-    else news.push({ fact, item, wasRecorded: before !== undefined });
+    if (recorded.get(item.key) === item.digest) tally.count('message', 'unchanged');
+    else news.push({ fact, item });
   }
   if (news.length === 0) return DONE;
   if ((await knownConversation(transaction, conversation))?.deleted === true) {
@@ -181,25 +179,17 @@ export async function importMessages(
     return DONE;
   }
 
-  const late = await lateOf(transaction, conversation, news);
-  // The writer keeps the first version of a late message; the newest one takes its place.
-  for (const id of late) await deleteMessage(transaction, conversation, id);
   const written = await writeFactsIn(
     transaction,
     source,
     news.map(({ fact }) => fact),
   );
   if (!written.ok) return written;
-  for (const [index, { fact, wasRecorded }] of news.entries()) {
-    const outcome = written.results[index]?.outcome;
-    if (outcome === 'gone') {
-      if (fact.deleted === true) tally.count('message', 'unchanged');
-      else tally.keep('message', 'was deleted here', fact.id);
-    } else if (outcome === 'late' && wasRecorded && !late.has(fact.id)) {
-      // It waited here, unreadable, and was removed.
-      await deleteMessage(transaction, conversation, fact.id);
-      tally.keep('message', 'was deleted here', fact.id);
-    } else tally.count('message', outcome ?? 'unchanged');
+  for (const [index, { fact }] of news.entries()) {
+    const outcome = written.results[index]?.outcome ?? 'unchanged';
+    if (outcome !== 'gone') tally.count('message', outcome);
+    else if (fact.deleted === true) tally.count('message', 'unchanged');
+    else tally.keep('message', 'was deleted here', fact.id);
   }
   await recordItems(
     transaction,
@@ -207,17 +197,4 @@ export async function importMessages(
     news.map(({ item }) => item),
   );
   return DONE;
-}
-
-/** The known ones among these messages that wait, unreadable, because they came late. */
-async function lateOf(
-  transaction: OrganizationTransaction,
-  conversation: ExternalId,
-  news: readonly { fact: MessageFact; wasRecorded: boolean }[],
-): Promise<Set<ExternalId>> {
-  const changed = news.filter(({ wasRecorded }) => wasRecorded);
-  if (changed.length === 0) return new Set();
-  const { messages } = await listLate(transaction, conversation);
-  const waiting = new Set(messages.map(({ id }) => id));
-  return new Set(changed.map(({ fact }) => fact.id).filter((id) => waiting.has(id)));
 }

@@ -180,7 +180,8 @@ create table earshot.late_messages (
   org_id bigint not null,
   conversation_id bigint not null,
   external_id earshot.external_id not null,
-  message jsonb not null,
+  -- Null: it was deleted while it waited, and stays so.
+  message jsonb,
   sent_at timestamptz not null,
   arrived_at timestamptz not null default clock_timestamp(),
   primary key (org_id, conversation_id, external_id),

@@ -299,14 +299,14 @@ begin
       raise exception 'unknown author' using errcode = '23503', constraint = 'messages_author';
     end if;
     if not c.staged and not p_admit_late and sent < c.newest_join_at then
-      insert into late_messages (org_id, conversation_id, external_id, message, sent_at)
-      values (org, c.id, message ->> 'id',
-        case when (message ->> 'deleted')::boolean then message || '{"body": ""}' else message end, sent)
-      -- The newest word of the source is the one that could be admitted; what it deleted stays deleted.
+      -- The newest word of the source is the one that could be admitted; what was deleted stays deleted.
+      insert into late_messages as l (org_id, conversation_id, external_id, message, sent_at)
+      values (org, c.id, message ->> 'id', case when (message ->> 'deleted')::boolean then null else message end, sent)
       on conflict (org_id, conversation_id, external_id) do update
       set message = excluded.message, sent_at = excluded.sent_at
-      where not coalesce((late_messages.message ->> 'deleted')::boolean, false);
-      results := results || jsonb_build_object('id', message ->> 'id', 'outcome', 'late');
+      where l.message is not null;
+      outcome := case when not found then 'gone' when (message ->> 'deleted')::boolean then 'deleted' else 'late' end;
+      results := results || jsonb_build_object('id', message ->> 'id', 'outcome', outcome);
       continue;
     end if;
     -- A message that a delivery became keeps that delivery's lineage, whichever is reported first.
@@ -341,7 +341,8 @@ begin
   if c is null then
     return 'not_found';
   end if;
-  delete from late_messages l where l.org_id = org and l.conversation_id = c and l.external_id = p_message;
+  update late_messages l set message = null
+  where l.org_id = org and l.conversation_id = c and l.external_id = p_message and l.message is not null;
   was_late := found;
   select m.seq into target from messages m
   where m.org_id = org and m.conversation_id = c and m.external_id = p_message and m.state <> 'deleted';
@@ -363,7 +364,8 @@ declare
 begin
   return query select l.external_id::text, rfc3339(l.sent_at), rfc3339(l.arrived_at)
   from late_messages l join conversations c on c.org_id = l.org_id and c.id = l.conversation_id
-  where l.org_id = org and c.external_id = p_conversation and not c.deleted order by l.sent_at, l.external_id;
+  where l.org_id = org and c.external_id = p_conversation and not c.deleted and l.message is not null
+  order by l.sent_at, l.external_id;
 end $$;
 
 -- Admits a late message: it is appended at the head, where everybody who reads there now sees it.
@@ -378,7 +380,7 @@ begin
   -- Under the row lock: a deletion or correction that comes first is seen.
   target := (lock_conversation(org, p_conversation)).id;
   select l.message into kept from late_messages l
-  where l.org_id = org and l.conversation_id = target and l.external_id = p_message;
+  where l.org_id = org and l.conversation_id = target and l.external_id = p_message and l.message is not null;
   if not found then
     return 'not_found';
   end if;
