@@ -10,6 +10,7 @@ import { problem } from './problem.ts';
 import { rateLimit } from './rate-limit.ts';
 import { deliveryRoutes } from './routes/deliveries.ts';
 import { docsRoutes } from './routes/docs.ts';
+import { explainRoutes } from './routes/explain.ts';
 import { factRoutes } from './routes/facts.ts';
 import { factStreamRoutes } from './routes/fact-stream.ts';
 import { operationRoutes } from './routes/operation.ts';
@@ -72,6 +73,7 @@ export function createApp(gateway: Gateway): OpenAPIHono {
   app.route('/', turnRoutes(gateway));
   app.route('/', toolRoutes(gateway));
   app.route('/', deliveryRoutes(gateway));
+  app.route('/', explainRoutes(gateway));
   app.openAPIRegistry.registerComponent('securitySchemes', 'bearer', {
     type: 'http',
     scheme: 'bearer',

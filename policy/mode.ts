@@ -25,8 +25,8 @@ export interface TurnMode {
  * no mention confines it, and the intersection of that place's readers with the bounds decides.
  */
 export function modeOf(
-  destination: WorldConversation,
-  audience: Audience,
+  destination: Pick<WorldConversation, 'project' | 'owner' | 'aiThread' | 'everShared'>,
+  audience: Pick<Audience, 'readers'>,
   requester: ExternalId,
   trigger: TriggerKind | 'disclosure',
 ): TurnMode | Refusal {

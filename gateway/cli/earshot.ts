@@ -3,6 +3,7 @@ import { Command, CommanderError } from 'commander';
 import { addAsk } from './commands/ask.ts';
 import { addDemo } from './commands/demo.ts';
 import { addDoctor } from './commands/doctor.ts';
+import { addExplain } from './commands/explain.ts';
 import { addImport } from './commands/import.ts';
 import { addInit } from './commands/init.ts';
 import { addMigrate } from './commands/migrate.ts';
@@ -25,7 +26,8 @@ Every command takes --json. It ends with
   2  the command line or the configuration is not right
   3  what it needs does not answer now`,
   );
-for (const add of [addInit, addServe, addMigrate, addImport, addAsk, addDemo, addDoctor]) {
+const commands = [addInit, addServe, addMigrate, addImport, addAsk, addExplain, addDemo, addDoctor];
+for (const add of commands) {
   add(program);
 }
 

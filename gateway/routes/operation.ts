@@ -37,7 +37,7 @@ export function operationRoutes({ database, keys }: Gateway): OpenAPIHono {
           name: 'earshot',
           version: VERSION,
           grants: true,
-          offers: ['facts', 'turns', 'grants', 'tools', 'deliveries'],
+          offers: ['facts', 'turns', 'grants', 'tools', 'deliveries', 'explain'],
         },
         200,
       ),

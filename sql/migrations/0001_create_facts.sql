@@ -105,6 +105,7 @@ create table earshot.conversations (
 );
 create index conversations_by_project on earshot.conversations (org_id, project_id)
   where project_id is not null;
+create index conversations_closed on earshot.conversations (org_id, id) where deleted or staged;
 create index conversations_open_to_organization on earshot.conversations (org_id, id)
   where visibility = 'organization';
 
@@ -114,7 +115,11 @@ create table earshot.memberships (
   conversation_id bigint not null,
   floor earshot.history_floor not null,
   expires_at timestamptz,
-  primary key (org_id, user_id, conversation_id),
+  -- Whether others may read the conversation without a membership; false only while none may. It steers
+  -- how a scope is computed and never what is in it: kept by trigger, and true until it is known.
+  other_routes boolean not null default true,
+  -- Covering, so that a scope is read from the index alone.
+  primary key (org_id, user_id, conversation_id) include (floor, expires_at, other_routes),
   foreign key (org_id, user_id) references earshot.users,
   foreign key (org_id, conversation_id) references earshot.conversations
 );
@@ -239,8 +244,8 @@ begin
     execute format('alter table earshot.%I enable row level security', name);
     execute format('alter table earshot.%I force row level security', name);
     execute format('create policy organization on earshot.%I
-      using (org_id = earshot.current_organization())
-      with check (org_id = earshot.current_organization())', name);
+      using (org_id = (select earshot.current_organization()))
+      with check (org_id = (select earshot.current_organization()))', name);
     execute format('grant select on earshot.%I to earshot_scoped', name);
   end loop;
 end $$;
@@ -248,7 +253,7 @@ end $$;
 alter table earshot.organizations enable row level security;
 alter table earshot.organizations force row level security;
 create policy organization on earshot.organizations
-  using (id = earshot.current_organization()) with check (id = earshot.current_organization());
+  using (id = (select earshot.current_organization())) with check (id = (select earshot.current_organization()));
 -- A name finds its organization; there is no listing of them under this policy.
 create policy by_name on earshot.organizations for select
   using (external_id = nullif(current_setting('earshot.organization_name', true), ''));

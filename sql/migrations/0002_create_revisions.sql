@@ -30,8 +30,8 @@ begin
     execute format('alter table earshot.%I enable row level security', name);
     execute format('alter table earshot.%I force row level security', name);
     execute format('create policy organization on earshot.%I
-      using (org_id = earshot.current_organization())
-      with check (org_id = earshot.current_organization())', name);
+      using (org_id = (select earshot.current_organization()))
+      with check (org_id = (select earshot.current_organization()))', name);
     -- The triggers run as whoever writes: what may change a fact may move its revision.
     execute format('grant select, insert, update on earshot.%I to earshot_runtime, earshot_scoped', name);
   end loop;
@@ -216,6 +216,26 @@ end $$;
 create trigger shared after update on earshot.users for each row
   when (old.kind = 'bot' and new.kind <> 'bot')
   execute function earshot.share_by_unmasking();
+
+-- Whether a membership is of a conversation that others read by other routes: kept for scopes to steer by.
+create function earshot.note_other_routes() returns trigger
+language plpgsql set search_path = earshot, pg_temp as $$
+begin
+  if tg_table_name = 'memberships' then
+    new.other_routes := coalesce((select c.visibility <> 'members' from conversations c
+      where c.org_id = new.org_id and c.id = new.conversation_id), true);
+    return new;
+  end if;
+  update memberships m set other_routes = new.visibility <> 'members'
+  where m.org_id = new.org_id and m.conversation_id = new.id
+    and m.other_routes is distinct from (new.visibility <> 'members');
+  return null;
+end $$;
+create trigger other_routes before insert or update on earshot.memberships
+  for each row execute function earshot.note_other_routes();
+create trigger other_routes after update on earshot.conversations for each row
+  when (old.visibility is distinct from new.visibility)
+  execute function earshot.note_other_routes();
 
 -- A sequence, once given, names one message for ever, and an id is never used again.
 create function earshot.keep_identity() returns trigger

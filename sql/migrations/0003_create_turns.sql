@@ -198,8 +198,8 @@ begin
     execute format('alter table earshot.%I enable row level security', name);
     execute format('alter table earshot.%I force row level security', name);
     execute format('create policy organization on earshot.%I
-      using (org_id = earshot.current_organization())
-      with check (org_id = earshot.current_organization())', name);
+      using (org_id = (select earshot.current_organization()))
+      with check (org_id = (select earshot.current_organization()))', name);
     execute format('grant select, insert on earshot.%I to earshot_scoped', name);
   end loop;
 end $$;

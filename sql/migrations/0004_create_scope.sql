@@ -22,6 +22,8 @@ create type earshot.scope as (
   ids bigint[],
   floors bigint[],
   open boolean,
+  -- Those of `ids` that are open to the organization as well.
+  open_ids bigint[],
   project_bound bigint,
   destination_id bigint
 );
@@ -85,12 +87,15 @@ language sql stable as $$
 $$;
 
 -- A person as a reader, for a scope that is one person's. No row for one who reads nothing.
+-- In PL/pgSQL, as every function here that reads and is not part of a FROM: its plan is kept in the
+-- session, where a scalar function in SQL would be planned at every call.
 create function earshot.person_reader(p_org bigint, p_user bigint) returns earshot.reader
-language sql stable as $$
-  select row('user', u.id, u.external_id::text, null, u.kind = 'guest')::earshot.reader
-  from earshot.users u
-  where u.org_id = p_org and u.id = p_user and u.status = 'active' and u.kind <> 'bot'
-$$;
+language plpgsql stable as $$
+begin
+  return (select row('user', u.id, u.external_id::text, null, u.kind = 'guest')::reader
+    from users u
+    where u.org_id = p_org and u.id = p_user and u.status = 'active' and u.kind <> 'bot');
+end $$;
 
 -- Question: of these conversations, which does every one of these readers read, from which floor?
 -- This is the one place where scope and floor are expressed. Candidates in, survivors out, each at
@@ -107,19 +112,22 @@ language sql stable as $$
     from unnest(p_ids, p_floors) as s(id, floor)
     join earshot.conversations c on c.org_id = p_org and c.id = s.id
     left join lateral (select q.admits_guests from earshot.projects q
-      where q.org_id = p_org and q.id = c.project_id and q.status = 'active' limit 1) p on true
+      where c.project_id is not null and q.org_id = p_org and q.id = c.project_id and q.status = 'active' limit 1) p on true
     cross join unnest(p_readers) as r
-    left join lateral (select m.floor from earshot.memberships m
-      where r.kind = 'user' and m.org_id = p_org and m.user_id = r.key and m.conversation_id = s.id
-        and (m.expires_at is null or m.expires_at > p_now) limit 1) m on true
     left join lateral (select true as member from earshot.project_members pm
       where r.kind = 'user' and c.visibility = 'project' and p.admits_guests is not null
         and pm.org_id = p_org and pm.user_id = r.key and pm.project_id = c.project_id limit 1) pm on true
     cross join lateral (select case
-      when r.kind = 'user' then earshot.route_floor(m.floor, c.visibility, c.default_floor,
+      when r.kind = 'user' then earshot.route_floor(null, c.visibility, c.default_floor,
         coalesce(pm.member, false), p.admits_guests, r.guest)
       else earshot.class_floor(r, c.visibility, c.project_id, c.default_floor)
-    end as floor) f
+    end as floor) o
+    -- Nothing is lower than 1.
+    left join lateral (select m.floor from earshot.memberships m
+      where r.kind = 'user' and o.floor is distinct from 1
+        and m.org_id = p_org and m.user_id = r.key and m.conversation_id = s.id
+        and (m.expires_at is null or m.expires_at > p_now) limit 1) m on true
+    cross join lateral (select least(m.floor, o.floor) as floor) f
     where not c.deleted and not c.staged
       and (p_project_bound is null or c.project_id = p_project_bound)
     group by s.id, s.floor
@@ -127,70 +135,233 @@ language sql stable as $$
   ) kept
 $$;
 
+-- `narrow` for conversations that are read by membership alone: one probe of the index for each survivor
+-- and reader.
+create function earshot.narrow_by_probes(p_org bigint, p_ids bigint[], p_floors bigint[], p_users bigint[],
+  p_now timestamptz) returns table (ids bigint[], floors bigint[])
+language sql stable as $$
+  select coalesce(array_agg(kept.id), '{}'), coalesce(array_agg(kept.floor), '{}')
+  from (
+    select s.id, greatest(s.floor, max(m.floor)) as floor
+    from unnest(p_ids, p_floors) as s(id, floor)
+    cross join unnest(p_users) as r(key)
+    cross join lateral (select m.floor from earshot.memberships m
+      where m.org_id = p_org and m.user_id = r.key and m.conversation_id = s.id
+        and (m.expires_at is null or m.expires_at > p_now) limit 1) m
+    group by s.id, s.floor
+    having count(*) = cardinality(p_users)
+  ) kept
+$$;
+
+-- The same for many survivors: the readers' memberships are scanned once each, against the survivors in
+-- memory. `offset 0` keeps the two apart, so that they are hashed whatever an array is taken for.
+create function earshot.narrow_by_scans(p_org bigint, p_ids bigint[], p_floors bigint[], p_users bigint[],
+  p_now timestamptz) returns table (ids bigint[], floors bigint[])
+language sql stable as $$
+  select coalesce(array_agg(kept.id), '{}'), coalesce(array_agg(kept.floor), '{}')
+  from (
+    select s.id, greatest(s.floor, max(m.floor)) as floor
+    from (select m.conversation_id, m.floor from earshot.memberships m
+          where m.org_id = p_org and m.user_id = any (p_users)
+            and (m.expires_at is null or m.expires_at > p_now) offset 0) m
+    join (select unnest(p_ids) as id, unnest(p_floors) as floor offset 0) s on s.id = m.conversation_id
+    group by s.id, s.floor
+    having count(*) = cardinality(p_users)
+  ) kept
+$$;
+
+-- The same for very many and one reader: nothing to sort.
+create function earshot.narrow_by_scan(p_org bigint, p_ids bigint[], p_floors bigint[], p_user bigint,
+  p_now timestamptz) returns table (ids bigint[], floors bigint[])
+language sql stable as $$
+  select coalesce(array_agg(s.id), '{}'), coalesce(array_agg(greatest(s.floor, m.floor)), '{}')
+  from (select m.conversation_id, m.floor from earshot.memberships m
+        where m.org_id = p_org and m.user_id = p_user
+          and (m.expires_at is null or m.expires_at > p_now) offset 0) m
+  join (select unnest(p_ids) as id, unnest(p_floors) as floor offset 0) s on s.id = m.conversation_id
+$$;
+
 -- Question: does this person read this conversation now, from whatever floor? Where the readers can be
 -- listed, this is the same as being in the audience: listed, or covered by the class.
 create function earshot.reads(p_org bigint, p_user bigint, p_conversation bigint, p_now timestamptz)
 returns boolean
-language sql stable as $$
-  select cardinality(n.ids) > 0
-  from earshot.narrow(p_org, array[p_conversation], array[1::bigint],
-    array[earshot.person_reader(p_org, p_user)], null, p_now) n
-$$;
+language plpgsql stable as $$
+declare
+  person constant earshot.reader := person_reader(p_org, p_user);
+begin
+  return (select cardinality(n.ids) > 0
+    from narrow(p_org, array[p_conversation], array[1::bigint], array[person], null, p_now) n);
+end $$;
 
--- The conversations that come into question for one reader: never fewer than that reader reads,
--- apart from what `open` stands for.
-create function earshot.candidates(p_org bigint, p_reader earshot.reader) returns bigint[]
-language sql stable as $$
-  select coalesce(array_agg(found.id), '{}') from (
-    select m.conversation_id as id from earshot.memberships m
-    where (p_reader).kind = 'user' and m.org_id = p_org and m.user_id = (p_reader).key
-    union
-    select c.id from earshot.project_members pm
-    join earshot.conversations c on c.org_id = p_org and c.project_id = pm.project_id and c.visibility = 'project'
-    where (p_reader).kind = 'user' and pm.org_id = p_org and pm.user_id = (p_reader).key
-    union
-    select c.id from earshot.conversations c
-    where (p_reader).kind = 'class:project' and c.org_id = p_org and c.project_id = (p_reader).key
-      and c.visibility = 'project'
-  ) found
-$$;
+-- The conversations that come into question for one reader: never fewer than that reader reads, apart
+-- from what `open` stands for. `ids` are those that are read by membership alone, at that reader's floors;
+-- `others` those that somebody may read by another route. Null where there are more than `p_most`.
+create function earshot.candidates(p_org bigint, p_reader earshot.reader, p_open boolean, p_most integer,
+  p_now timestamptz, out ids bigint[], out floors bigint[], out others bigint[])
+language plpgsql stable as $$
+declare
+  other_floors bigint[];
+begin
+  case p_reader.kind
+    when 'user' then
+      select array_agg(m.conversation_id) filter (where not m.other_routes),
+        array_agg(m.floor) filter (where not m.other_routes),
+        array_agg(m.conversation_id) filter (where m.other_routes),
+        array_agg(m.floor) filter (where m.other_routes)
+      into ids, floors, others, other_floors
+      from (select m.conversation_id, m.floor::bigint as floor, m.other_routes from memberships m
+            where m.org_id = p_org and m.user_id = p_reader.key and (m.expires_at is null or m.expires_at > p_now)
+            limit p_most + 1) m;
+      if coalesce(cardinality(ids), 0) + coalesce(cardinality(others), 0) > p_most then
+        ids := null;
+        return;
+      end if;
+      others := array(
+        select c.id from unnest(others, other_floors) as o(id, floor)
+        join conversations c on c.org_id = p_org and c.id = o.id
+        -- At the default floor, `open` stands for it.
+        where not (p_open and c.visibility = 'organization' and o.floor >= c.default_floor)
+        union
+        select c.id from project_members pm
+        join conversations c on c.org_id = p_org and c.project_id = pm.project_id and c.visibility = 'project'
+        where pm.org_id = p_org and pm.user_id = p_reader.key);
+    when 'class:project' then
+      others := array(
+        select c.id from conversations c
+        where c.org_id = p_org and c.project_id = p_reader.key and c.visibility = 'project');
+    else others := '{}';
+  end case;
+  ids := coalesce(ids, '{}');
+  floors := coalesce(floors, '{}');
+end $$;
 
 -- Question: what does every one of these readers read?
--- Starts from the reader who can have the fewest, and narrows by the others in batches that grow as
--- the survivors shrink, so the cost goes with survivors times readers and stops when nothing is
--- left. Where a guest is among the readers, the start is one: a guest's candidates are complete,
--- and nobody's are larger than that intersection needs.
+-- Adaptive narrowing: starts from a reader who has few conversations, and narrows by the others in
+-- batches that grow as the survivors shrink, so the cost goes with survivors times readers and stops when
+-- nothing is left. Few survivors are probed for each reader; many are found by one scan of a reader's
+-- memberships, unless that reader has many more.
 create function earshot.intersection(p_org bigint, p_readers earshot.reader[], p_project_bound bigint,
   p_destination bigint, p_now timestamptz) returns earshot.scope
 language plpgsql stable as $$
 declare
-  probes constant integer := 512;
+  -- Probes in one statement, which costs about as much as 30 of them.
+  probes constant integer := 128;
+  -- A membership is scanned in about a sixth of the time of a probe. So many survivors are worth a scan of
+  -- any reader.
+  scanned_per_probe constant integer := 6;
+  many constant integer := 2048;
+  -- A reader who has no more than that is a good one to start from.
+  few constant integer := 512;
+  everything constant integer := 1000000000;
   result earshot.scope;
+  somebody_unknown boolean;
+  somebody_else boolean;
+  first integer;
+  users bigint[];
+  found record;
+  others bigint[];
+  other_floors bigint[];
   ordered earshot.reader[];
-  batch integer;
+  chosen bigint[];
+  batch integer := 3;
 begin
-  -- INVARIANT 10: nobody, or somebody unknown, reads nothing.
-  if coalesce(cardinality(p_readers), 0) = 0 or exists (select from unnest(p_readers) r where r.kind is null) then
-    return row('{}'::bigint[], '{}'::bigint[], false, p_project_bound, p_destination)::scope;
-  end if;
+  select count(*) = 0 or bool_or(r.kind is null), not bool_or(r.guest), bool_or(r.kind <> 'user'),
+    array_agg(r.key) filter (where r.kind = 'user')
+  into somebody_unknown, result.open, somebody_else, users
+  from unnest(p_readers) r;
+  result.ids := '{}';
+  result.floors := '{}';
+  result.open_ids := '{}';
   result.project_bound := p_project_bound;
   result.destination_id := p_destination;
-  result.open := not exists (select from unnest(p_readers) r where r.guest);
-  ordered := array(
-    select r from unnest(p_readers) r
-    cross join lateral (
-      select count(*) as reach from (
-        select from memberships m where m.org_id = p_org and m.user_id = r.key and r.kind = 'user' limit 100
-      ) some_rows) reach
-    order by r.guest desc, r.kind = 'class:organization' desc, reach.reach);
-  result.ids := candidates(p_org, ordered[1]);
-  result.floors := array_fill(1::bigint, array[cardinality(result.ids)]);
-  while cardinality(ordered) > 0 and cardinality(result.ids) > 0 loop
-    batch := greatest(1, least(cardinality(ordered), probes / cardinality(result.ids)));
-    select n.ids, n.floors into result.ids, result.floors
-    from narrow(p_org, result.ids, result.floors, ordered[1:batch], p_project_bound, p_now) n;
-    ordered := ordered[batch + 1:];
+  -- INVARIANT 10: nobody, or somebody unknown, reads nothing.
+  if somebody_unknown then
+    result.open := false;
+    return result;
+  end if;
+
+  -- The order decides the cost, never the answer, but for a guest, who reads nothing that `open` would
+  -- have to stand for, and so comes before everybody; then a class.
+  if somebody_else or not result.open then
+    select x.place into first from unnest(p_readers) with ordinality as x(kind, key, external_id, floor, guest, place)
+    where x.guest or x.kind <> 'user'
+    order by x.guest desc, x.kind = 'class:organization' desc limit 1;
+    found := candidates(p_org, p_readers[first], result.open, everything, p_now);
+    if somebody_else then
+      -- A class reads nothing by membership.
+      found.ids := '{}';
+      found.floors := '{}';
+    end if;
+  else
+    for i in 1 .. cardinality(p_readers) loop
+      found := candidates(p_org, p_readers[i], result.open, few, p_now);
+      first := i;
+      exit when found.ids is not null;
+    end loop;
+    if found.ids is null then
+      first := (select r.place from unnest(users) with ordinality as r(key, place)
+        cross join lateral (select count(*) as reach from (
+          select from memberships m where m.org_id = p_org and m.user_id = r.key limit few * 4) m) c
+        order by c.reach, r.place limit 1);
+      found := candidates(p_org, p_readers[first], result.open, everything, p_now);
+    end if;
+  end if;
+  result.ids := found.ids;
+  result.floors := found.floors;
+  others := found.others;
+
+  users := array_remove(users, (p_readers[first]).key);
+  while cardinality(users) > 0 and cardinality(result.ids) > 0 loop
+    if cardinality(result.ids) >= many then
+      select n.ids, n.floors into result.ids, result.floors
+      from narrow_by_scan(p_org, result.ids, result.floors, users[1], p_now) n;
+      users := users[2:];
+      continue;
+    end if;
+    -- Those whose memberships are worth a scan.
+    chosen := case
+      when cardinality(result.ids) * cardinality(users) <= probes then '{}'
+      else array(select r.key from unnest(users[1:batch]) as r(key)
+        where not exists (select from memberships m where m.org_id = p_org and m.user_id = r.key
+                          offset cardinality(result.ids) * scanned_per_probe)) end;
+    if cardinality(chosen) > 0 then
+      select n.ids, n.floors into result.ids, result.floors
+      from narrow_by_scans(p_org, result.ids, result.floors, chosen, p_now) n;
+    else
+      chosen := users[1:greatest(1, probes / cardinality(result.ids))];
+      select n.ids, n.floors into result.ids, result.floors
+      from narrow_by_probes(p_org, result.ids, result.floors, chosen, p_now) n;
+    end if;
+    users := array(select u from unnest(users) u where u <> all (chosen));
+    batch := batch * 4;
   end loop;
+  if cardinality(result.ids) > 0 then
+    select coalesce(array_agg(s.id), '{}'), coalesce(array_agg(s.floor), '{}') into result.ids, result.floors
+    from (select unnest(result.ids) as id, unnest(result.floors) as floor offset 0) s
+    where not exists (select from conversations c
+        where c.org_id = p_org and c.id = s.id and (c.deleted or c.staged))
+      and (p_project_bound is null or exists (select from conversations c
+        where c.org_id = p_org and c.id = s.id and c.project_id = p_project_bound));
+  end if;
+
+  if cardinality(others) > 0 then
+    other_floors := array_fill(1::bigint, array[cardinality(others)]);
+    -- The one they are candidates of has something to say about their floors alone.
+    ordered := p_readers[:first - 1] || p_readers[first + 1:] || p_readers[first];
+    batch := 2;
+    while cardinality(ordered) > 0 and cardinality(others) > 0 loop
+      select n.ids, n.floors into others, other_floors
+      from narrow(p_org, others, other_floors, ordered[1:batch], p_project_bound, p_now) n;
+      ordered := ordered[batch + 1:];
+      batch := batch * 4;
+    end loop;
+  end if;
+  if cardinality(others) > 0 then
+    result.open_ids := array(select c.id from unnest(others) o(id)
+      join conversations c on c.org_id = p_org and c.id = o.id where c.visibility = 'organization');
+    result.ids := result.ids || others;
+    result.floors := result.floors || other_floors;
+  end if;
   return result;
 end $$;
 
@@ -203,7 +374,7 @@ create function earshot.turn_scope(p_org bigint, p_destination bigint, p_readers
   p_now timestamptz) returns earshot.scope
 language plpgsql stable as $$
 declare
-  nothing constant earshot.scope := row('{}'::bigint[], '{}'::bigint[], false, p_project_bound, p_destination);
+  nothing constant earshot.scope := row('{}'::bigint[], '{}'::bigint[], false, '{}'::bigint[], p_project_bound, p_destination);
   result earshot.scope := nothing;
   also earshot.reader[] := '{}';
 begin
@@ -231,6 +402,8 @@ begin
       select result.ids || n.ids, result.floors || n.floors into result.ids, result.floors
       from narrow(p_org, array[p_destination], array[p_floor], also, null, p_now) n;
     end if;
+    result.open_ids := result.open_ids || array(select c.id from conversations c
+      where c.org_id = p_org and c.id = p_destination and c.visibility = 'organization');
   end if;
   return result;
 end $$;
@@ -247,7 +420,7 @@ language sql stable as $$
   where (p_scope).open and c.org_id = p_org and c.visibility = 'organization'
     and not c.deleted and not c.staged
     and ((p_scope).project_bound is null or c.project_id = (p_scope).project_bound)
-    and c.id <> all ((p_scope).ids)
+    and c.id <> all ((p_scope).open_ids)
 $$;
 
 -- Whether a message may be read outside of its own conversation. An assistant's text that no delivery
@@ -264,32 +437,42 @@ $$;
 -- without sources is readable by nobody. What the sources themselves came out of is beside them.
 create function earshot.lineage_readable(p_org bigint, p_delivery uuid, p_scope earshot.scope)
 returns boolean
-language sql stable as $$
-  select exists (select from earshot.delivery_sources d where d.org_id = p_org and d.delivery_id = p_delivery)
+language plpgsql stable as $$
+begin
+  return exists (select from delivery_sources d where d.org_id = p_org and d.delivery_id = p_delivery)
     and not exists (
-      select from earshot.delivery_sources d
+      select from delivery_sources d
       where d.org_id = p_org and d.delivery_id = p_delivery
         and not exists (
-          select from earshot.in_scope(p_org, p_scope) s
+          select from in_scope(p_org, p_scope) s
           where s.conversation_id = d.conversation_id and d.from_seq >= s.floor
             and (d.to_seq is null or exists (
-              select from earshot.messages m
+              select from messages m
               where m.org_id = p_org and m.conversation_id = d.conversation_id and m.seq = d.from_seq
                 and m.state <> 'deleted'
-                and (earshot.may_leave(m) or m.conversation_id = (p_scope).destination_id)))))
+                and (may_leave(m) or m.conversation_id = (p_scope).destination_id)))));
+end $$;
+
+-- The messages of a conversation in scope, from its floor up: all that is to be seen but for the lineage
+-- of those that came out of a delivery. Index: the primary key of messages.
+create function earshot.conversation_messages(p_org bigint, p_conversation bigint, p_floor bigint,
+  p_destination bigint) returns setof earshot.messages
+language sql stable as $$
+  select m.* from earshot.messages m
+  where m.org_id = p_org and m.conversation_id = p_conversation and m.seq >= p_floor
+    and m.state <> 'deleted'
+    and (earshot.may_leave(m) or m.conversation_id = p_destination)
 $$;
 
 -- Question: which messages may be seen in this scope?
--- The one predicate that every path composes. Index: the primary key of messages, driven from the
--- scope, from the floor up. A message that came out of a delivery asks for its lineage too.
+-- The one predicate that every path composes, driven from the scope. A message that came out of a
+-- delivery asks for its lineage too.
 create function earshot.visible_messages(p_org bigint, p_scope earshot.scope)
 returns setof earshot.messages
 language sql stable as $$
   select m.* from earshot.in_scope(p_org, p_scope) s
-  join earshot.messages m on m.org_id = p_org and m.conversation_id = s.conversation_id and m.seq >= s.floor
-  where m.state <> 'deleted'
-    and (earshot.may_leave(m) or m.conversation_id = (p_scope).destination_id)
-    and (m.delivery_id is null or earshot.lineage_readable(p_org, m.delivery_id, p_scope))
+  cross join lateral earshot.conversation_messages(p_org, s.conversation_id, s.floor, (p_scope).destination_id) m
+  where m.delivery_id is null or earshot.lineage_readable(p_org, m.delivery_id, p_scope)
 $$;
 
 -- The canonical encoding of policy/canonical.ts: each part behind its length in bytes.
@@ -307,15 +490,16 @@ $$;
 -- one reader with two floors, which no audience has.
 create function earshot.fingerprint(p_organization text, p_destination text, p_readers earshot.reader[])
 returns bytea
-language sql stable as $$
-  select sha256(earshot.encode_part('earshot/audience/1') || earshot.encode_part(p_organization)
-    || earshot.encode_part(p_destination)
-    || string_agg(earshot.encode_part(r.kind) || earshot.encode_part(r.external_id) || earshot.encode_part(r.floor),
-         ''::bytea order by r.kind collate "C", r.external_id collate "C"))
-  from (select distinct kind, external_id, floor from unnest(p_readers)) r
-  having count(*) > 0 and count(*) = count(r.kind || r.external_id || r.floor::text)
-    and count(*) = count(distinct row(r.kind, r.external_id))
-$$;
+language plpgsql stable as $$
+begin
+  return (
+    select sha256(encode_part('earshot/audience/1') || encode_part(p_organization) || encode_part(p_destination)
+      || string_agg(encode_part(r.kind) || encode_part(r.external_id) || encode_part(r.floor),
+           ''::bytea order by r.kind collate "C", r.external_id collate "C"))
+    from (select distinct kind, external_id, floor from unnest(p_readers)) r
+    having count(*) > 0 and count(*) = count(r.kind || r.external_id || r.floor::text)
+      and count(*) = count(distinct row(r.kind, r.external_id)));
+end $$;
 
 -- The session id of policy/session-id.ts: a UUID version 8.
 create function earshot.session_id(p_organization text, p_thread_key text, p_salt text, p_epoch bigint,

@@ -15,8 +15,11 @@ $$;
 
 -- A message as an item of a packet. Replies and embeds are references, and one that is not visible
 -- here leaves no trace: no text, title, author or link of it.
+--
+-- One row, for a lateral join: so it is planned with the statement that asks, once in a session. A scalar
+-- function that reads tables would be planned at every call.
 create function earshot.message_item(p_org bigint, p_scope earshot.scope, p_message earshot.messages)
-returns jsonb
+returns table (item jsonb)
 language sql stable as $$
   select jsonb_strip_nulls(jsonb_build_object(
     'text', (p_message).body,
@@ -49,68 +52,6 @@ language sql stable as $$
   where c.org_id = p_org and c.id = (p_message).conversation_id
 $$;
 
--- Full-text search over the scope. The rank depends on the message and the query alone: no term
--- statistics of anything else. Ties break by sequence and conversation id, so pages are stable.
--- An empty query, or one of stop words and operators only, finds nothing.
-create function earshot.search_messages(p_org bigint, p_scope earshot.scope, p_arguments jsonb)
-returns earshot.tool_result
-language plpgsql stable as $$
-declare
-  page constant integer := (p_arguments ->> 'limit')::integer;
-  config constant regconfig := (select o.text_search from organizations o where o.id = p_org);
-  query constant tsquery := websearch_to_tsquery(config, p_arguments ->> 'query');
-  wanted_conversation constant bigint := (select c.id from conversations c
-    where c.org_id = p_org and c.external_id = p_arguments ->> 'conversation');
-  wanted_author constant bigint := (select u.id from users u
-    where u.org_id = p_org and u.external_id = p_arguments ->> 'author');
-  since constant timestamptz := (p_arguments ->> 'since')::timestamptz;
-  until constant timestamptz := (p_arguments ->> 'until')::timestamptz;
-  after_score constant real := (p_arguments #>> '{after,score}')::real;
-  after_seq constant bigint := (p_arguments #>> '{after,seq}')::bigint;
-  after_conversation constant text := p_arguments #>> '{after,conversation}';
-  result earshot.tool_result;
-begin
-  if numnode(query) = 0
-     or (p_arguments ? 'conversation' and wanted_conversation is null)
-     or (p_arguments ? 'author' and wanted_author is null) then
-    return row(null, '{}'::hit[], false)::tool_result;
-  end if;
-  with found as materialized (
-    select v as message, v.conversation_id, v.seq, v.revision, v.body, c.external_id as name,
-      ts_rank_cd(v.terms, query) as score
-    from visible_messages(p_org, p_scope) v
-    join conversations c on c.org_id = p_org and c.id = v.conversation_id
-    where v.terms @@ query
-      and (wanted_conversation is null or v.conversation_id = wanted_conversation)
-      and (wanted_author is null or v.author_user_id = wanted_author)
-      and (not p_arguments ? 'kind' or v.kind = p_arguments ->> 'kind')
-      and (since is null or v.sent_at >= since)
-      and (until is null or v.sent_at < until)
-  ), page_rows as (
-    select f.*, row_number() over (order by f.score desc, f.seq desc, f.name) as place
-    from found f
-    where after_score is null
-      or f.score < after_score
-      or (f.score = after_score and (f.seq < after_seq or (f.seq = after_seq and f.name > after_conversation)))
-    order by f.score desc, f.seq desc, f.name
-    limit page + 1
-  )
-  select null,
-    array_agg(row(
-      row(r.conversation_id, r.seq, r.seq, r.revision)::source,
-      message_item(p_org, p_scope, r.message) || jsonb_build_object(
-        'score', r.score::text,
-        -- Marked with characters that the marked text has been freed of; the reader of this turns
-        -- them into offsets.
-        'marked', ts_headline(config, translate(r.body, chr(1) || chr(2), ''), query,
-          format('HighlightAll=true, StartSel="%s", StopSel="%s"', chr(1), chr(2))))
-    )::hit order by r.place) filter (where r.place <= page),
-    coalesce(bool_or(r.place > page), false)
-  into result
-  from page_rows r;
-  return result;
-end $$;
-
 -- Messages of one conversation from a sequence, forward or backward.
 create function earshot.read_messages(p_org bigint, p_scope earshot.scope, p_arguments jsonb)
 returns earshot.tool_result
@@ -130,22 +71,24 @@ begin
   end if;
   if backward then
     select null, array_agg(row(row(wanted, r.seq, r.seq, (r.message).revision)::source,
-        message_item(p_org, p_scope, r.message))::hit order by r.place) filter (where r.place <= page),
+        i.item)::hit order by r.place) filter (where r.place <= page),
       coalesce(bool_or(r.place > page), false)
     into result
     from (select v as message, v.seq, row_number() over (order by v.seq desc) as place
           from visible_messages(p_org, p_scope) v
           where v.conversation_id = wanted and v.seq <= start_seq
-          order by v.seq desc limit page + 1) r;
+          order by v.seq desc limit page + 1) r
+    cross join lateral message_item(p_org, p_scope, r.message) i;
   else
     select null, array_agg(row(row(wanted, r.seq, r.seq, (r.message).revision)::source,
-        message_item(p_org, p_scope, r.message))::hit order by r.place) filter (where r.place <= page),
+        i.item)::hit order by r.place) filter (where r.place <= page),
       coalesce(bool_or(r.place > page), false)
     into result
     from (select v as message, v.seq, row_number() over (order by v.seq) as place
           from visible_messages(p_org, p_scope) v
           where v.conversation_id = wanted and v.seq >= start_seq
-          order by v.seq limit page + 1) r;
+          order by v.seq limit page + 1) r
+    cross join lateral message_item(p_org, p_scope, r.message) i;
   end if;
   return result;
 end $$;
@@ -165,7 +108,7 @@ begin
     return row('not_found', null, false)::tool_result;
   end if;
   select null, array_agg(row(row(wanted, r.seq, r.seq, (r.message).revision)::source,
-      message_item(p_org, p_scope, r.message))::hit order by r.seq), false
+      i.item)::hit order by r.seq), false
   into result
   from (
     (select v as message, v.seq from visible_messages(p_org, p_scope) v
@@ -175,7 +118,8 @@ begin
     (select v as message, v.seq from visible_messages(p_org, p_scope) v
      where v.conversation_id = wanted and v.seq >= anchor
      order by v.seq limit (p_arguments ->> 'after')::integer + 1)
-  ) r;
+  ) r
+  cross join lateral message_item(p_org, p_scope, r.message) i;
   return result;
 end $$;
 
@@ -196,13 +140,14 @@ begin
     return row('not_found', null, false)::tool_result;
   end if;
   select null, array_agg(row(row(wanted, r.seq, r.seq, (r.message).revision)::source,
-      message_item(p_org, p_scope, r.message))::hit order by r.place) filter (where r.place <= page),
+      i.item)::hit order by r.place) filter (where r.place <= page),
     coalesce(bool_or(r.place > page), false)
   into result
   from (select v as message, v.seq, row_number() over (order by v.seq) as place
         from visible_messages(p_org, p_scope) v
         where v.conversation_id = wanted and (v.external_id = root or v.reply_to = root) and v.seq > after_seq
-        order by v.seq limit page + 1) r;
+        order by v.seq limit page + 1) r
+  cross join lateral message_item(p_org, p_scope, r.message) i;
   return result;
 end $$;
 
@@ -276,7 +221,7 @@ create function earshot.call_tool(p_digest bytea, p_tool text, p_arguments jsonb
   out code text, out decision_id uuid, out decided_at text, out grant_id uuid, out policy_revision bigint,
   out changes jsonb, out more boolean, out items jsonb)
 language plpgsql volatile security definer
-set search_path = earshot, pg_temp set jit = off as $$
+set search_path = earshot, pg_temp set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
   t constant timestamptz := clock_timestamp();
 begin

@@ -111,7 +111,7 @@ begin
   update deliveries d set payload = null
   where d.org_id = org and d.destination_id = target and d.payload is not null;
   delete from message_embeds e where e.org_id = org and e.conversation_id = target;
-  update messages m set body = '', terms = '', state = 'deleted', revision = m.revision + 1
+  update messages m set body = '', state = 'deleted', revision = m.revision + 1
   where m.org_id = org and m.conversation_id = target and m.state <> 'deleted';
   return 'deleted';
 end $$;
@@ -241,7 +241,6 @@ language plpgsql volatile security definer set search_path = earshot, pg_temp as
 declare
   org constant bigint := enter_organization(p_organization);
   t constant timestamptz := clock_timestamp();
-  config constant regconfig := (select o.text_search from organizations o where o.id = org);
   c earshot.conversations;
   message jsonb;
   was earshot.messages;
@@ -270,13 +269,13 @@ begin
         outcome := 'gone';
       elsif (message ->> 'deleted')::boolean then
         perform write_embeds(org, c.id, was.seq, '{}');
-        update messages m set body = '', terms = '', state = 'deleted', revision = m.revision + 1
+        update messages m set body = '', state = 'deleted', revision = m.revision + 1
         where m.org_id = org and m.conversation_id = c.id and m.seq = was.seq;
         outcome := 'deleted';
       elsif was.body <> message ->> 'body' and (edited is null or was.edited_at is null or edited > was.edited_at) then
         perform write_embeds(org, c.id, was.seq, message);
         update messages m
-        set body = message ->> 'body', terms = to_tsvector(config, message ->> 'body'), state = 'edited',
+        set body = message ->> 'body', state = 'edited',
           revision = m.revision + 1, edited_at = coalesce(edited, t)
         where m.org_id = org and m.conversation_id = c.id and m.seq = was.seq;
         outcome := 'edited';
@@ -314,12 +313,11 @@ begin
     where d.org_id = org and d.destination_id = c.id and d.message_id = message ->> 'id';
     head_now := head_now + 1;
     insert into messages (org_id, conversation_id, seq, external_id, kind, author_user_id, author_persona_id,
-      body, state, reply_to, sent_at, edited_at, delivery_id, terms)
+      body, state, reply_to, sent_at, edited_at, delivery_id)
     values (org, c.id, head_now, message ->> 'id', message ->> 'kind', person, persona,
       case when (message ->> 'deleted')::boolean then '' else message ->> 'body' end,
       case when (message ->> 'deleted')::boolean then 'deleted' when edited is not null then 'edited' else 'live' end,
-      message ->> 'replyTo', sent, edited, origin,
-      case when (message ->> 'deleted')::boolean then '' else to_tsvector(config, message ->> 'body') end);
+      message ->> 'replyTo', sent, edited, origin);
     if not coalesce((message ->> 'deleted')::boolean, false) then
       perform write_embeds(org, c.id, head_now, message);
     end if;
@@ -350,7 +348,7 @@ begin
     return case when was_late then 'deleted' else 'not_found' end;
   end if;
   perform write_embeds(org, c, target, '{}');
-  update messages m set body = '', terms = '', state = 'deleted', revision = m.revision + 1
+  update messages m set body = '', state = 'deleted', revision = m.revision + 1
   where m.org_id = org and m.conversation_id = c and m.seq = target;
   return 'deleted';
 end $$;

@@ -181,6 +181,13 @@ export function soundRequests({ gateway, turn, delivery }: Surroundings): SoundR
     }),
     facts('DELETE', '/conversations/{conversation}/messages/{message}', `${room}/messages/m9`),
     facts('GET', '/conversations/{conversation}/late', `${room}/late`),
+    {
+      method: 'GET',
+      route: '/v1/explain',
+      path: '/v1/explain?organization=acme&destination=thread&source=thread&requester=ana&persona=assistant',
+      token: operator,
+      scopes: ['operator'],
+    },
     facts('PUT', '/sources/{source}', `${place}/sources/host`, { maxAgeSeconds: 3600 }),
     facts('POST', '/sources/{source}/confirm', `${place}/sources/host/confirm`),
     {

@@ -234,12 +234,10 @@ function answerDifferences(
   return found;
 }
 
-/** The answer in the words of the expectation: without what the plain rules do not say, the rank and the marks. */
+/** The answer in the words of the expectation: without what the plain rules do not say, the marks. */
 function givenOf({ code, more, items }: Answer): Given {
   const shown = (items ?? []).map((item) =>
-    Object.fromEntries(
-      Object.entries(item).filter(([name]) => name !== 'score' && name !== 'marked'),
-    ),
+    Object.fromEntries(Object.entries(item).filter(([name]) => name !== 'marked')),
   );
   return { code, items: shown, more: more ?? false };
 }

@@ -2,9 +2,9 @@ import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { ExternalId } from '../../policy/identity.ts';
 import { everyTurn } from './differential.ts';
-import { callTools, openTurns, freshTurn, type DoorTurn } from './door.ts';
-import { plainScope, plainStanding, plainVisible, type TurnCase } from './plain-standing.ts';
-import { firstCalls, nextPages, type Call } from './plain-tools.ts';
+import { answersOf, wideTurn } from './gated-answers.ts';
+import type { TurnCase } from './plain-standing.ts';
+import { firstCalls } from './plain-tools.ts';
 import { sqlScopes, type SqlScope } from './sql-scopes.ts';
 import { createWorldDatabase, runSettings, type WorldDatabase } from './world-database.ts';
 import { pick, worlds, type TestWorld } from './world-generator.ts';
@@ -80,8 +80,13 @@ describe('over generated worlds', () => {
         const turn = wideTurn(world);
         if (turn === undefined) return;
         const calls = firstCalls(turn);
-        const answers = await answersOf(await load(world), turn.turn, calls);
-        const others = await answersOf(await load(withHiddenRows(turn)), turn.turn, calls);
+        const answers = await answersOf(database.gateway, await load(world), turn.turn, calls);
+        const others = await answersOf(
+          database.gateway,
+          await load(withHiddenRows(turn)),
+          turn.turn,
+          calls,
+        );
         expect(others).toEqual(answers);
         compared += answers.filter((answer) => answer.includes('"text"')).length;
       }),
@@ -128,8 +133,8 @@ describe('over generated worlds', () => {
           const turn = wideTurn(world);
           if (turn === undefined) return;
           const calls = firstCalls(turn);
-          expect(await answersOf(second, turn.turn, calls)).toEqual(
-            await answersOf(first, turn.turn, calls),
+          expect(await answersOf(database.gateway, second, turn.turn, calls)).toEqual(
+            await answersOf(database.gateway, first, turn.turn, calls),
           );
         }),
         settings,
@@ -137,28 +142,6 @@ describe('over generated worlds', () => {
       expect(shared).toBeGreaterThan(settings.numRuns);
     },
   );
-
-  /** The answers to calls within one grant, and to the pages that follow them, as the server wrote them. */
-  async function answersOf(
-    { world }: LoadedWorld,
-    turn: TurnCase,
-    calls: readonly Call[],
-  ): Promise<string[]> {
-    const one = { turn, ...freshTurn() };
-    const [opened] = await openTurns(database.gateway, world, [one]);
-    expect(opened).toMatchObject({ code: null, lease_code: null, mint_code: null });
-    const { digest } = one;
-    const answers = await callTools(
-      database.gateway,
-      calls.map((call) => ({ digest, call })),
-    );
-    const pages = calls.flatMap((call, n) => nextPages(call, pick(answers, n)));
-    const more = await callTools(
-      database.gateway,
-      pages.map((call) => ({ digest, call })),
-    );
-    return [...answers, ...more].map(({ written }) => written);
-  }
 });
 
 /** Turns that no message caused: those that one did have the same scopes. */
@@ -173,22 +156,6 @@ function expectWithin(inner: SqlScope, outer: SqlScope): void {
     expect(floor >= (allowed ?? 0n), `the floor in ${conversation} is lower`).toBe(true);
   }
   for (const canary of inner.seen) expect(outer.seen).toContain(canary);
-}
-
-/** A turn that may be opened at the door, with something beyond its destination in scope if there is one. */
-function wideTurn(world: TestWorld): DoorTurn | undefined {
-  const now = BigInt(Date.now()) * 1000n;
-  const standing = everyTurn(world).flatMap((turn): DoorTurn[] => {
-    const plain = plainStanding(world, turn, now);
-    if (turn.trigger === 'disclosure' || plain.code !== null) return [];
-    const scope = plainScope(world, turn, plain, now);
-    return [
-      { world, turn, plain, scope, now, seen: plainVisible(world, scope, turn.destination.id) },
-    ];
-  });
-  const wide = standing.filter(({ scope }) => scope.size > 1);
-  const from = wide.length > 0 ? wide : standing;
-  return from.length === 0 ? undefined : pick(from, pick(world.picks, 0));
 }
 
 function withoutHash(scope: SqlScope) {

@@ -174,46 +174,78 @@ function searchCalls(turn: DoorTurn): Call[] {
   const search = (
     query: string,
     given: Record<string, unknown>,
-    hits: readonly TestMessage[],
+    hits: readonly Hit[],
     by = turn,
   ): Call => ({
     tool: 'search',
     arguments: { query, limit: 100, ...given },
-    expected: all(hits.map((message) => itemOf(by, message))),
+    expected: all(
+      hits.map(({ message, score }) => ({ ...itemOf(by, message), score: String(score) })),
+    ),
   });
-  const hits = ranked(seen, word);
+  const hits = ranked(seen, [word]);
+  const other = pick(WORDS, pick(world.picks, 3) + 1);
+  const here = seen.filter(({ conversation }) => conversation === asked.destination.id);
   return [
     search(word, {}, hits),
-    search(
-      word,
-      { conversation: asked.destination.id },
-      hits.filter(({ conversation }) => conversation === asked.destination.id),
-    ),
+    search(`${word} the ${other}`, {}, ranked(seen, [word, other])),
+    search(`${word} -${other}`, {}, without(hits, other)),
+    search(word, { conversation: asked.destination.id }, ranked(here, [word])),
     search(
       word,
       { author },
-      hits.filter(({ author: by }) => by !== undefined && 'user' in by && by.user === author),
+      hits.filter(
+        ({ message: { author: by } }) => by !== undefined && 'user' in by && by.user === author,
+      ),
     ),
     search(
       word,
       { recipient: narrowed.recipient },
-      ranked(narrowed.turn.seen, word),
+      ranked(narrowed.turn.seen, [word]),
       narrowed.turn,
     ),
     search('the a & (', {}, []),
-    ...seen.slice(0, 1).map((message) => search(message.canary, {}, [message])),
-    ...hidden.slice(0, 2).map((message) => search(message.canary, {}, [])),
+    ...seen.slice(0, 1).map(({ canary }) => search(canary, {}, ranked(seen, [canary]))),
+    ...hidden.slice(0, 2).map(({ canary }) => search(canary, {}, [])),
   ];
 }
 
-/** One word ranks by how often it occurs; then by sequence, then by conversation. */
-function ranked(seen: readonly TestMessage[], word: string): TestMessage[] {
-  const times = ({ body }: TestMessage) => body.split(' ').filter((part) => part === word).length;
+interface Hit {
+  readonly message: TestMessage;
+  readonly score: number;
+}
+
+const without = (hits: readonly Hit[], word: string) =>
+  hits.filter(({ message }) => !message.body.split(' ').includes(word));
+
+/**
+ * BM25 with k1 0.9 and b 0.4, in millionths. Its numbers are of what people wrote among the messages seen: an
+ * answer that came out of a delivery is found and not counted.
+ */
+function ranked(seen: readonly TestMessage[], words: readonly string[]): Hit[] {
+  const termsOf = ({ body }: TestMessage) => body.split(' ');
+  const lengthOf = (message: TestMessage) => new Set(termsOf(message)).size;
+  const written = seen.filter(({ delivery }) => delivery === undefined);
+  const average =
+    written.reduce((sum, message) => sum + lengthOf(message), 0) / Math.max(written.length, 1);
+  const part = (message: TestMessage, word: string) => {
+    const times = termsOf(message).filter((term) => term === word).length;
+    const having = written.filter((other) => termsOf(other).includes(word)).length;
+    const weight = Math.log(1 + (written.length - having + 0.5) / (having + 0.5));
+    const norm = 0.6 + (0.4 * lengthOf(message)) / Math.max(average, 1);
+    return Math.round((1e6 * weight * times * 1.9) / (times + 0.9 * norm));
+  };
   return seen
-    .filter((message) => times(message) > 0)
+    .filter((message) => words.some((word) => termsOf(message).includes(word)))
+    .map((message) => ({
+      message,
+      score: words.reduce((sum, word) => sum + part(message, word), 0),
+    }))
     .sort(
       (a, b) =>
-        times(b) - times(a) || Number(b.seq - a.seq) || compareUtf8(a.conversation, b.conversation),
+        b.score - a.score ||
+        Number(b.message.seq - a.message.seq) ||
+        compareUtf8(a.message.conversation, b.message.conversation),
     );
 }
 

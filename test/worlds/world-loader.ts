@@ -42,6 +42,9 @@ export async function loadWorld(sql: Sql, world: TestWorld): Promise<LoadedWorld
   const rows = JSON.stringify(rowsOf(world, keys));
   const [inserted] = await sql.unsafe<{ org: string }[]>(LOAD, [rows], { prepare: true });
   if (inserted === undefined) throw new Error('the world was not loaded');
+  await sql.unsafe('select earshot.post_conversations($1, null)', [inserted.org], {
+    prepare: true,
+  });
   return { world, org: inserted.org, keys };
 }
 
@@ -188,15 +191,19 @@ o as (
   select o.id, x.conversation_id, x.name
   from o, w, jsonb_to_recordset(w -> 'unresolved_members') as x(conversation_id bigint, name text)
 ), memberships as (
-  insert into earshot.memberships (org_id, user_id, conversation_id, floor, expires_at)
-  select o.id, x.user_id, x.conversation_id, x.floor, x.expires_at
+  -- One in three has not been looked at: how a scope is computed must not show in what is in it.
+  insert into earshot.memberships (org_id, user_id, conversation_id, floor, expires_at, other_routes)
+  select o.id, x.user_id, x.conversation_id, x.floor, x.expires_at,
+    (x.user_id + x.conversation_id) % 3 = 0 or c.visibility <> 'members'
   from o, w, jsonb_to_recordset(w -> 'memberships')
-    as x(user_id bigint, conversation_id bigint, floor bigint, expires_at timestamptz)
+    as x(user_id bigint, conversation_id bigint, floor bigint, expires_at timestamptz),
+  lateral (select visibility from jsonb_to_recordset(w -> 'conversations') as c(id bigint, visibility text)
+    where c.id = x.conversation_id) c
 ), messages as (
   insert into earshot.messages (org_id, conversation_id, seq, external_id, kind, author_user_id, author_persona_id,
     body, state, reply_to, sent_at, delivery_id, terms)
   select o.id, x.conversation_id, x.seq, x.name, 'message', x.author_user_id, x.author_persona_id, x.body, x.state,
-    x.reply_to, x.sent_at, x.delivery_id, to_tsvector('pg_catalog.english', x.body)
+    x.reply_to, x.sent_at, x.delivery_id, earshot.search_terms('pg_catalog.english', x.body)
   from o, w, jsonb_to_recordset(w -> 'messages') as x(conversation_id bigint, seq bigint, name text,
     author_user_id bigint, author_persona_id bigint, body text, state text, reply_to text, sent_at timestamptz,
     delivery_id uuid)

@@ -1,0 +1,391 @@
+-- Full-text search: what a message's terms are, the index of what is open to the organization, and the
+-- search itself.
+
+-- A text without its accents: canonical decomposition, without the combining marks of the first block.
+-- As many characters come out as went in, for every text that has its letters precomposed.
+create function earshot.folded(p_text text) returns text
+language sql immutable strict parallel safe as $$
+  select case when octet_length(p_text) = char_length(p_text) then p_text
+    else normalize(regexp_replace(normalize(p_text, nfd), '[\u0300-\u036F]', '', 'g'), nfc) end
+$$;
+
+-- What a text is found by, in a configuration.
+create function earshot.search_terms(p_configuration regconfig, p_text text) returns tsvector
+language sql immutable strict parallel safe as $$
+  select to_tsvector(p_configuration, earshot.folded(p_text))
+$$;
+
+-- Whoever writes a message, its terms are those of its text in the organization's configuration.
+create function earshot.set_terms() returns trigger
+language plpgsql set search_path = earshot, pg_temp as $$
+begin
+  new.terms := case when new.state = 'deleted' then ''::tsvector
+    else search_terms((select o.text_search from organizations o where o.id = new.org_id), new.body) end;
+  return new;
+end $$;
+create trigger set_terms before insert or update of body, state, terms on earshot.messages
+  for each row execute function earshot.set_terms();
+
+-- The terms of every message that is open to the organization: in a conversation visible to it, from
+-- the default floor up, not deleted, and free to leave its conversation. Derived, kept by triggers, and
+-- never a permission: it only names candidates, and each is asked of `visible_messages`.
+--
+-- An index of its own, because its cost then depends on nothing that somebody cannot read, because
+-- `@@` is not leakproof and so no index serves it under row security, and because a term's range gives
+-- what ranking needs. Measured beside `search_candidates`.
+create table earshot.open_postings (
+  org_id bigint not null references earshot.organizations,
+  term text collate "C" not null,
+  conversation_id bigint not null,
+  seq bigint not null,
+  -- How often the term occurs, 8 at most, and how many different terms the message has.
+  frequency smallint not null,
+  length integer not null,
+  -- Written by somebody; false for a message that came out of a delivery.
+  authored boolean not null,
+  primary key (org_id, term, conversation_id, seq) include (frequency, length, authored)
+);
+-- Of the messages above that somebody wrote: how many, and how many different terms they have.
+create table earshot.open_statistics (
+  org_id bigint not null references earshot.organizations,
+  conversation_id bigint not null,
+  messages bigint not null,
+  terms bigint not null,
+  primary key (org_id, conversation_id) include (messages, terms)
+);
+
+do $$
+declare
+  name text;
+begin
+  foreach name in array array['open_postings', 'open_statistics']
+  loop
+    execute format('alter table earshot.%I enable row level security', name);
+    execute format('alter table earshot.%I force row level security', name);
+    execute format('create policy organization on earshot.%I
+      using (org_id = (select earshot.current_organization()))
+      with check (org_id = (select earshot.current_organization()))', name);
+    execute format('grant select, insert, update, delete on earshot.%I to earshot_scoped', name);
+  end loop;
+end $$;
+
+-- Adds a message to what is open, or takes it out.
+create function earshot.post_open(p_message earshot.messages) returns void
+language plpgsql volatile set search_path = earshot, pg_temp as $$
+begin
+  insert into open_postings (org_id, term, conversation_id, seq, frequency, length, authored)
+  select p_message.org_id, t.lexeme, p_message.conversation_id, p_message.seq,
+    least(greatest(cardinality(t.positions), 1), 8), length(p_message.terms), p_message.delivery_id is null
+  from unnest(p_message.terms) t;
+  if found and p_message.delivery_id is null then
+    insert into open_statistics as s (org_id, conversation_id, messages, terms)
+    values (p_message.org_id, p_message.conversation_id, 1, length(p_message.terms))
+    on conflict (org_id, conversation_id) do update
+    set messages = s.messages + 1, terms = s.terms + excluded.terms;
+  end if;
+end $$;
+
+create function earshot.unpost_open(p_message earshot.messages) returns void
+language plpgsql volatile set search_path = earshot, pg_temp as $$
+begin
+  delete from open_postings p
+  where p.org_id = p_message.org_id and p.term = any (tsvector_to_array(p_message.terms))
+    and p.conversation_id = p_message.conversation_id and p.seq = p_message.seq;
+  if found and p_message.delivery_id is null then
+    update open_statistics s set messages = s.messages - 1, terms = s.terms - length(p_message.terms)
+    where s.org_id = p_message.org_id and s.conversation_id = p_message.conversation_id;
+  end if;
+end $$;
+
+-- The lock orders it with a change of the conversation: whichever comes second sees the first.
+create function earshot.message_posted() returns trigger
+language plpgsql set search_path = earshot, pg_temp as $$
+begin
+  perform from conversations c
+  where c.org_id = new.org_id and c.id = new.conversation_id and c.visibility = 'organization'
+    and not c.deleted and not c.staged and c.default_floor <= new.seq
+  for share;
+  if not found then
+    return null;
+  end if;
+  if tg_op = 'UPDATE' then
+    perform unpost_open(old);
+  end if;
+  if new.state <> 'deleted' and may_leave(new) then
+    perform post_open(new);
+  end if;
+  return null;
+end $$;
+create trigger posted after insert on earshot.messages
+  for each row execute function earshot.message_posted();
+create trigger posted_again after update on earshot.messages for each row
+  when (row(old.terms, old.state, old.delivery_id) is distinct from row(new.terms, new.state, new.delivery_id))
+  execute function earshot.message_posted();
+
+-- Posts what is open in one conversation anew, or in all of them.
+create function earshot.post_conversations(p_org bigint, p_conversation bigint) returns void
+language plpgsql volatile set search_path = earshot, pg_temp as $$
+begin
+  delete from open_postings p where p.org_id = p_org
+    and (p_conversation is null or (p.conversation_id = p_conversation
+      and p.term in (select unnest(tsvector_to_array(m.terms)) from messages m
+                     where m.org_id = p_org and m.conversation_id = p_conversation)));
+  delete from open_statistics s
+  where s.org_id = p_org and (p_conversation is null or s.conversation_id = p_conversation);
+  with open_messages as materialized (
+    select m.conversation_id, m.seq, m.terms, m.delivery_id is null as authored
+    from conversations c
+    join messages m on m.org_id = p_org and m.conversation_id = c.id and m.seq >= c.default_floor
+    where c.org_id = p_org and (p_conversation is null or c.id = p_conversation)
+      and c.visibility = 'organization' and not c.deleted and not c.staged
+      and m.state <> 'deleted' and m.terms <> '' and may_leave(m)
+  ), counted as (
+    insert into open_statistics (org_id, conversation_id, messages, terms)
+    select p_org, o.conversation_id, count(*), sum(length(o.terms))
+    from open_messages o where o.authored group by o.conversation_id
+  )
+  insert into open_postings (org_id, term, conversation_id, seq, frequency, length, authored)
+  select p_org, t.lexeme, o.conversation_id, o.seq, least(greatest(cardinality(t.positions), 1), 8),
+    length(o.terms), o.authored
+  from open_messages o cross join lateral unnest(o.terms) t
+  order by t.lexeme, o.conversation_id, o.seq;
+end $$;
+
+create function earshot.conversation_posted() returns trigger
+language plpgsql set search_path = earshot, pg_temp as $$
+begin
+  perform post_conversations(new.org_id, new.id);
+  return null;
+end $$;
+create trigger posted after update on earshot.conversations for each row
+  when ((old.visibility = 'organization' or new.visibility = 'organization')
+    and row(old.visibility, old.default_floor, old.deleted, old.staged)
+        is distinct from row(new.visibility, new.default_floor, new.deleted, new.staged))
+  execute function earshot.conversation_posted();
+
+-- What a query asks for. Words are any-of and decide the rank; `-word` and `-"a phrase"` exclude;
+-- `"a phrase"` is required, and its words rank as well; `word*` stands for every word that begins so.
+create type earshot.search_query as (
+  -- One for each different term, with the beginning it stands for where it is a prefix.
+  terms tsquery[],
+  lexemes text[],
+  prefixes boolean[],
+  -- Any of the terms; what a hit must satisfy beyond it, or null.
+  any_term tsquery,
+  required tsquery
+);
+
+create function earshot.lexeme_query(p_lexeme text, p_prefix boolean) returns tsquery
+language sql immutable parallel safe as $$
+  select ('''' || replace(replace(p_lexeme, '\', '\\'), '''', '''''') || case when p_prefix then ''':*' else '''' end)::tsquery
+$$;
+
+create function earshot.parse_search(p_configuration regconfig, p_query text) returns earshot.search_query
+language plpgsql stable as $$
+declare
+  result earshot.search_query;
+  part record;
+  words text := '';
+  beginnings text[] := '{}';
+  piece tsquery;
+begin
+  for part in
+    select m.found[1] = '-' as excluded, m.found[2] as phrase, m.found[3] as word
+    from regexp_matches(folded(p_query), '(-?)(?:"([^"]*)"|([^\s"]+))', 'g') as m(found)
+  loop
+    piece := phraseto_tsquery(p_configuration, coalesce(part.phrase, part.word));
+    if part.excluded then
+      if numnode(piece) > 0 then
+        result.required := coalesce(result.required && !!piece, !!piece);
+      end if;
+    elsif part.phrase is not null then
+      words := words || ' ' || part.phrase;
+      if numnode(piece) > 0 then
+        result.required := coalesce(result.required && piece, piece);
+      end if;
+    elsif part.word ~ '^[^*]{2,}\*$' then
+      beginnings := beginnings || coalesce(
+        (select min(t.lexeme) from unnest(to_tsvector(p_configuration, rtrim(part.word, '*'))) t),
+        lower(rtrim(part.word, '*')));
+    else
+      words := words || ' ' || part.word;
+    end if;
+  end loop;
+  select array_agg(lexeme_query(t.lexeme, t.prefix) order by t.lexeme collate "C", t.prefix),
+    array_agg(t.lexeme order by t.lexeme collate "C", t.prefix),
+    array_agg(t.prefix order by t.lexeme collate "C", t.prefix)
+  into result.terms, result.lexemes, result.prefixes
+  from (select lexeme, false as prefix from unnest(to_tsvector(p_configuration, words))
+        union select b, true from unnest(beginnings) b) t;
+  result.any_term := (select string_agg(t::text, ' | ')::tsquery from unnest(result.terms) t);
+  return result;
+end $$;
+
+-- Question: which messages of the scope have any of these terms, and how do they rank?
+--
+-- BM25 (Robertson and Zaragoza 2009) with k1 0.9 and b 0.4. Every number in it is of the scope alone, or of
+-- the one conversation that is asked for: the messages that somebody wrote, how many different terms they
+-- have, in how many of them each term occurs. Contributions are whole millionths, whose sum does not
+-- depend on an order.
+--
+-- The listed conversations are read once each, by the primary key from the floor up: what cannot be read
+-- is not touched. What is open to the organization is found in its index by the ranges of the terms.
+--
+-- Sorting is off because an array and a common table expression are taken for few rows whatever they hold:
+-- groups are hashed, and the order at the end is sorted all the same, there being no other way to it.
+--
+-- The first `p_window` of them and whatever ties with the last, after a place in the order; what is left
+-- to ask is whether the lineage of an answer is readable.
+create function earshot.search_candidates(p_org bigint, p_scope earshot.scope, p_query earshot.search_query,
+  p_conversation bigint, p_after_score bigint, p_after_seq bigint, p_window bigint)
+returns table (conversation_id bigint, seq bigint, score bigint)
+language plpgsql stable set enable_sort = off as $$
+#variable_conflict use_column
+begin
+  return query with listed as materialized (
+    select s.id, m.seq, m.length, m.authored, m.frequencies
+    from unnest((p_scope).ids, (p_scope).floors) as s(id, floor)
+    cross join lateral (
+      select m.seq, length(m.terms) as length, m.delivery_id is null as authored,
+        case when m.terms @@ (p_query).any_term then array(
+          -- The rank of one term is the partial sum of 1/n^2 up to how often it occurs, over pi^2/6.
+          select width_bucket(ts_rank('{1, 1, 1, 1}', m.terms, t.term),
+            array[0.3, 0.68, 0.79, 0.846, 0.877, 0.898, 0.912, 0.923]::real[])
+          from unnest((p_query).terms) with ordinality as t(term, place) order by t.place) end as frequencies
+      from earshot.conversation_messages(p_org, s.id, s.floor, (p_scope).destination_id) m
+      where m.terms <> '' offset 0) m
+    where p_conversation is null or s.id = p_conversation
+  ), open as materialized (
+    select a.place, a.prefix, p.*
+    from unnest((p_query).lexemes, (p_query).prefixes) with ordinality as a(lexeme, prefix, place)
+    cross join lateral (
+      select p.conversation_id, p.seq, p.frequency, p.length, p.authored from earshot.open_postings p
+      where (p_scope).open and p.org_id = p_org
+        and p.term >= a.lexeme and p.term <= case when a.prefix then a.lexeme || U&'\+10FFFF' else a.lexeme end
+        and p.conversation_id <> all ((p_scope).open_ids)
+        and (p_conversation is null or p.conversation_id = p_conversation)
+        and ((p_scope).project_bound is null or exists (
+          select from earshot.conversations c
+          where c.org_id = p_org and c.id = p.conversation_id and c.project_id = (p_scope).project_bound))
+      offset 0) p
+  ), size as (
+    select l.messages + o.messages as messages,
+      (l.terms + o.terms) / greatest(l.messages + o.messages, 1)::float8 as average
+    from (select count(*) as messages, coalesce(sum(length), 0)::bigint as terms from listed where authored) l,
+      (select coalesce(sum(o.messages), 0)::bigint as messages, coalesce(sum(o.terms), 0)::bigint as terms
+       from earshot.open_statistics o
+       where (p_scope).open and o.org_id = p_org and o.conversation_id <> all ((p_scope).open_ids)
+         and (p_conversation is null or o.conversation_id = p_conversation)
+         and ((p_scope).project_bound is null or exists (
+           select from earshot.conversations c
+           where c.org_id = p_org and c.id = o.conversation_id and c.project_id = (p_scope).project_bound))) o
+  ), occurrences as materialized (
+    select l.id, l.seq, l.length, l.authored, f.place, f.frequency
+    from listed l cross join lateral unnest(l.frequencies) with ordinality as f(frequency, place)
+    where l.frequencies is not null and f.frequency > 0
+    union all
+    select o.conversation_id, o.seq, o.length, o.authored, o.place, o.frequency::integer from open o where not o.prefix
+    union all
+    -- A beginning counts once, however many of its words a message has.
+    select distinct o.conversation_id, o.seq, o.length, o.authored, o.place, 1 from open o where o.prefix
+  ), weights as (
+    select f.place, ln(1 + (z.messages - f.messages + 0.5::float8) / (f.messages + 0.5::float8)) as weight, z.average
+    from (select o.place, count(*) filter (where o.authored) as messages from occurrences o group by o.place) f
+    cross join size z
+  ), scored as (
+    select o.id, o.seq, sum(round(1e6::float8 * w.weight * o.frequency * 1.9::float8
+      / (o.frequency + 0.9::float8 * (0.6::float8 + 0.4::float8 * o.length / greatest(w.average, 1)))
+      )::bigint)::bigint as score
+    from occurrences o join weights w on w.place = o.place
+    group by o.id, o.seq
+  )
+  select s.id, s.seq, s.score from scored s
+  where p_after_score is null or s.score < p_after_score or (s.score = p_after_score and s.seq <= p_after_seq)
+  order by s.score desc, s.seq desc
+  fetch first (p_window) rows with ties;
+end $$;
+
+-- Full-text search over the scope. Order: score, then the higher sequence, then the conversation's id, so
+-- that pages are stable. An empty query, or one of stop words and operators only, finds nothing.
+--
+-- Candidates are asked of the one predicate, best first, until the page is full; where that takes more
+-- than a first window, a wider one is taken. `total` asks all of them, and stops counting at a deadline.
+create function earshot.search_messages(p_org bigint, p_scope earshot.scope, p_arguments jsonb)
+returns earshot.tool_result
+language plpgsql stable as $$
+declare
+  page constant integer := (p_arguments ->> 'limit')::integer;
+  config constant regconfig := (select o.text_search from organizations o where o.id = p_org);
+  query constant earshot.search_query := parse_search(config, p_arguments ->> 'query');
+  wanted_conversation constant bigint := (select c.id from conversations c
+    where c.org_id = p_org and c.external_id = p_arguments ->> 'conversation');
+  wanted_author constant bigint := (select u.id from users u
+    where u.org_id = p_org and u.external_id = p_arguments ->> 'author');
+  since constant timestamptz := (p_arguments ->> 'since')::timestamptz;
+  until constant timestamptz := (p_arguments ->> 'until')::timestamptz;
+  after_score constant bigint := (p_arguments #>> '{after,score}')::bigint;
+  after_seq constant bigint := (p_arguments #>> '{after,seq}')::bigint;
+  after_conversation constant text := p_arguments #>> '{after,conversation}';
+  candidates_in_window bigint := page + 5;
+  found_in_window bigint;
+  result earshot.tool_result;
+begin
+  if query.any_term is null
+     or (p_arguments ? 'conversation' and wanted_conversation is null)
+     or (p_arguments ? 'author' and wanted_author is null) then
+    return row(null, '{}'::hit[], false)::tool_result;
+  end if;
+  loop
+    with candidates as materialized (
+      select c.* from search_candidates(p_org, p_scope, query, wanted_conversation, after_score, after_seq,
+        candidates_in_window) c
+    ), ordered as materialized (
+      select k.score, n.external_id as name, v.message
+      from candidates k
+      cross join lateral (select c.external_id from conversations c
+        where c.org_id = p_org and c.id = k.conversation_id limit 1) n
+      cross join lateral (
+        select v as message from visible_messages(p_org, p_scope) v
+        where v.conversation_id = k.conversation_id and v.seq = k.seq
+          and (query.required is null or v.terms @@ query.required)
+          and (wanted_author is null or v.author_user_id = wanted_author)
+          and (not p_arguments ? 'kind' or v.kind = p_arguments ->> 'kind')
+          and (since is null or v.sent_at >= since)
+          and (until is null or v.sent_at < until)
+        limit 1) v
+      where after_score is null or k.score < after_score or k.seq < after_seq or n.external_id > after_conversation
+      order by k.score desc, k.seq desc, n.external_id
+      limit page + 1
+    ), placed as (
+      select o.*, row_number() over (order by o.score desc, (o.message).seq desc, o.name) as place from ordered o
+    )
+    select null,
+      array_agg(row(
+        row((r.message).conversation_id, (r.message).seq, (r.message).seq, (r.message).revision)::source,
+        i.item || jsonb_build_object(
+          'score', r.score::text, 'marked', marked(config, (r.message).body, query.any_term))
+      )::hit order by r.place) filter (where r.place <= page),
+      coalesce(bool_or(r.place > page), false),
+      (select count(*) from candidates)
+    into result.code, result.hits, result.more, found_in_window
+    from placed r cross join lateral message_item(p_org, p_scope, r.message) i;
+    exit when result.more or found_in_window < candidates_in_window;
+    candidates_in_window := candidates_in_window * 16;
+  end loop;
+  return result;
+end $$;
+
+-- A text with its matches between U+0001 and U+0002, characters that it has been freed of; the reader of
+-- this turns them into offsets. Found without accents where that moves no character.
+create function earshot.marked(p_configuration regconfig, p_text text, p_query tsquery) returns text
+language plpgsql stable as $$
+declare
+  clean constant text := translate(p_text, chr(1) || chr(2), '');
+  plain constant text := folded(clean);
+begin
+  return ts_headline(p_configuration, case when char_length(plain) = char_length(clean) then plain else clean end,
+    p_query, format('HighlightAll=true, StartSel="%s", StopSel="%s"', chr(1), chr(2)));
+end $$;
+
+revoke execute on all functions in schema earshot from public;
+grant execute on all functions in schema earshot to earshot_scoped;
