@@ -54,6 +54,10 @@ export const MessagePacket = z
     items: z.array(MessageItem),
     cursor: z.string().optional(),
     complete: z.boolean(),
+    total: z
+      .object({ messages: z.string(), complete: z.boolean() })
+      .optional()
+      .openapi({ description: 'Where a search asks for it: hits counted before a deadline.' }),
   })
   .openapi('MessagePacket');
 
@@ -103,7 +107,7 @@ export function messageItem(row: MessageRow, sealed: Sealed): z.infer<typeof Mes
       replyTo: { conversation: row.conversation, ...row.replyTo },
     }),
     ...(row.embeds !== undefined && { embeds: row.embeds }),
-    ...(row.score !== undefined && { score: Number(row.score) }),
+    ...(row.score !== undefined && { score: Number(row.score) / 1e6 }),
     ...(highlights !== undefined && { highlights }),
   };
 }
@@ -124,8 +128,9 @@ export function conversationItem(
 }
 
 /**
- * Turns a text with matches between U+0001 and U+0002 into offsets into the plain text. Where the
- * two do not agree (the text itself holds one of these characters) there are no highlights.
+ * Turns a text with matches between U+0001 and U+0002 into offsets into the plain text. The marked one
+ * may have lost its accents. Where the two differ in length (the text itself holds one of these
+ * characters) there are no highlights.
  */
 function offsetsOf(marked: string, text: string): { start: number; end: number }[] | undefined {
   const offsets: { start: number; end: number }[] = [];
@@ -136,5 +141,5 @@ function offsetsOf(marked: string, text: string): { start: number; end: number }
     else if (part === '\u0002') offsets.push({ start, end: plain.length });
     else plain += part;
   }
-  return plain === text ? offsets : undefined;
+  return plain.length === text.length ? offsets : undefined;
 }

@@ -62,11 +62,16 @@ export interface OrganizationFact {
   readonly status?: 'active' | 'suspended' | undefined;
   readonly guard?: 'running' | 'paused' | undefined;
   readonly policyRevision?: bigint | undefined;
+  /** The text search configuration: a name in the server's own catalog, such as `german`. */
+  readonly textSearch?: string | undefined;
 }
 
 /**
- * Creates an organization or changes what is named of its status, execution guard and policy
- * revision. The policy revision never goes back: a lower one is a conflict.
+ * Creates an organization or changes what is named of its status, execution guard, policy revision
+ * and text search configuration. The policy revision never goes back: a lower one is a conflict. Another
+ * configuration reads every message of the organization anew, in this transaction: it takes time in
+ * proportion to them, and writers of messages wait for it. One that the server does not have is
+ * `invalid_input`.
  */
 export async function putOrganization(
   database: Database,
@@ -74,7 +79,7 @@ export async function putOrganization(
   fact: OrganizationFact,
 ): Promise<{ ok: true } | Refusal> {
   await database.sql`select earshot.create_organization(${name})`;
-  return inOrganization(database, name, async ({ records, key }) => {
+  return inOrganization(database, name, async ({ sql, records, key }) => {
     const [row] = await records
       .select({ revision: organizations.policyRevision })
       .from(organizations)
@@ -92,6 +97,17 @@ export async function putOrganization(
         policyRevision: fact.policyRevision ?? row.revision,
       })
       .where(eq(organizations.id, key));
+    if (fact.textSearch !== undefined) {
+      const known = await sql`
+        update earshot.organizations o set text_search = c.oid
+        from pg_catalog.pg_ts_config c
+        where o.id = ${String(key)} and c.cfgname = ${fact.textSearch}
+          and c.cfgnamespace = 'pg_catalog'::regnamespace
+        returning o.id`;
+      if (known.length === 0) {
+        return refuse('invalid_input', { detail: 'There is no such text search configuration.' });
+      }
+    }
     return { ok: true };
   });
 }

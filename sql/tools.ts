@@ -25,6 +25,7 @@ const MessageRow = z.object({
   owner: z.string().optional(),
   replyTo: reference.optional(),
   embeds: z.array(reference.extend({ conversation: z.string() })).optional(),
+  /** In millionths. */
   score: z.string().optional(),
   /** The text with matches between U+0001 and U+0002. */
   marked: z.string().optional(),
@@ -43,6 +44,8 @@ const ConversationRow = z.object({
 });
 export type ConversationRow = z.infer<typeof ConversationRow>;
 
+const Total = z.object({ messages: z.string(), complete: z.boolean() });
+
 /** What a call let through, under which decision. */
 export interface ToolAnswer<Row> {
   readonly ok: true;
@@ -51,6 +54,8 @@ export interface ToolAnswer<Row> {
   readonly policyRevision: string;
   readonly grant: string;
   readonly more: boolean;
+  /** How many messages the search finds, where that was asked for, as far as the count went. */
+  readonly total?: z.infer<typeof Total>;
   readonly rows: Row[];
 }
 
@@ -92,6 +97,7 @@ const CallRow = z.object({
   policy_revision: z.string().nullable(),
   changes: z.unknown(),
   more: z.boolean().nullable(),
+  total: Total.nullable(),
   items: z.unknown(),
 });
 
@@ -120,6 +126,7 @@ async function callTool<Row>(
     policyRevision: row.policy_revision,
     grant: row.grant_id,
     more: row.more,
+    ...(row.total !== null && { total: row.total }),
     rows: z.array(shape).parse(row.items ?? []),
   };
 }

@@ -15,6 +15,7 @@ const OrganizationBody = z
     status: z.enum(['active', 'suspended']).optional(),
     guard: z.enum(['running', 'paused']).optional(),
     policyRevision: Sequence.optional(),
+    textSearch: Text.max(63).optional(),
   })
   .openapi('Organization');
 

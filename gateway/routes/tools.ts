@@ -75,6 +75,7 @@ export function toolRoutes(gateway: Gateway): OpenAPIHono {
     return context.json(
       {
         ...(await pageOf(gateway, call, answer, position)),
+        ...(answer.total !== undefined && { total: answer.total }),
         items: answer.rows.map((row) => messageItem(row, answer)),
       },
       200,
@@ -135,7 +136,7 @@ export function toolRoutes(gateway: Gateway): OpenAPIHono {
   return app;
 }
 
-type Arguments = Readonly<Record<string, string | number | bigint | undefined>>;
+type Arguments = Readonly<Record<string, string | number | boolean | bigint | undefined>>;
 
 /** A call whose grant is proved and whose arguments are ready for the database. */
 interface Call {

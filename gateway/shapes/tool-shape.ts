@@ -17,6 +17,7 @@ export const SearchArguments = z
     since: Time.optional(),
     until: Time.optional(),
     recipient: Recipient,
+    total: z.boolean().default(false),
     cursor: Cursor,
   })
   .openapi('SearchArguments');

@@ -148,7 +148,15 @@ create trigger moved after insert or update or delete on earshot.memberships for
 create trigger moved after insert or update or delete on earshot.unresolved_members for each row
   execute function earshot.conversation_part_changed();
 -- Appending changes nobody's reach; edits, deletions and the link to a delivery do.
-create trigger moved after update or delete on earshot.messages for each row
+create trigger moved after delete on earshot.messages for each row
+  execute function earshot.conversation_part_changed();
+-- Being found by other terms changes nobody's reach either.
+create trigger moved_again after update on earshot.messages for each row
+  when (row(old.kind, old.author_user_id, old.author_persona_id, old.body, old.revision, old.state, old.reply_to,
+            old.sent_at, old.edited_at, old.delivery_id)
+        is distinct from
+        row(new.kind, new.author_user_id, new.author_persona_id, new.body, new.revision, new.state, new.reply_to,
+            new.sent_at, new.edited_at, new.delivery_id))
   execute function earshot.conversation_part_changed();
 
 create function earshot.conversation_changed() returns trigger

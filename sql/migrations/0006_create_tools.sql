@@ -5,7 +5,8 @@ create type earshot.hit as (
   source earshot.source,
   item jsonb
 );
-create type earshot.tool_result as (code text, hits earshot.hit[], more boolean);
+-- `total`, where it was asked for: how many there are, and whether the count is complete.
+create type earshot.tool_result as (code text, hits earshot.hit[], more boolean, total jsonb);
 
 -- A timestamp as it goes out: RFC 3339, UTC, microseconds.
 create function earshot.rfc3339(p_time timestamptz) returns text
@@ -67,7 +68,7 @@ declare
 begin
   -- INVARIANT 16: out of scope and nonexistent look alike.
   if wanted is null or not exists (select from in_scope(p_org, p_scope) s where s.conversation_id = wanted) then
-    return row('not_found', null, false)::tool_result;
+    return row('not_found', null, false, null)::tool_result;
   end if;
   if backward then
     select null, array_agg(row(row(wanted, r.seq, r.seq, (r.message).revision)::source,
@@ -105,7 +106,7 @@ declare
 begin
   if not exists (select from visible_messages(p_org, p_scope) v
                  where v.conversation_id = wanted and v.seq = anchor) then
-    return row('not_found', null, false)::tool_result;
+    return row('not_found', null, false, null)::tool_result;
   end if;
   select null, array_agg(row(row(wanted, r.seq, r.seq, (r.message).revision)::source,
       i.item)::hit order by r.seq), false
@@ -137,7 +138,7 @@ declare
   result earshot.tool_result;
 begin
   if root is null then
-    return row('not_found', null, false)::tool_result;
+    return row('not_found', null, false, null)::tool_result;
   end if;
   select null, array_agg(row(row(wanted, r.seq, r.seq, (r.message).revision)::source,
       i.item)::hit order by r.place) filter (where r.place <= page),
@@ -219,7 +220,7 @@ end $$;
 -- `p_arguments` has been validated: a malformed one is an error here and reads nothing.
 create function earshot.call_tool(p_digest bytea, p_tool text, p_arguments jsonb, p_subject bytea,
   out code text, out decision_id uuid, out decided_at text, out grant_id uuid, out policy_revision bigint,
-  out changes jsonb, out more boolean, out items jsonb)
+  out changes jsonb, out more boolean, out total jsonb, out items jsonb)
 language plpgsql volatile security definer
 set search_path = earshot, pg_temp set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
@@ -234,7 +235,7 @@ begin
     select r.* from live l cross join lateral run_tool(l, p_tool, p_arguments, t) r where l.code is null
   ), outcome as materialized (
     select l.*, case when l.code is null then coalesce(r.code, case when r.more is null then 'invalid_input' end)
-      else l.code end as verdict, r.hits, r.more
+      else l.code end as verdict, r.hits, r.more, r.total
     from live l left join result r on true
   ), shown as (
     insert into ledger_entries (org_id, session_id, conversation_id, from_seq, to_seq, revision, decision_id)
@@ -252,14 +253,15 @@ begin
       (o.standing).policy_revision, jsonb_strip_nulls(jsonb_build_object('changes', o.changes))
     from outcome o where o.org_id is not null
   )
-  select o.verdict, o.grant_id, (o.standing).policy_revision, o.changes, o.more,
+  select o.verdict, o.grant_id, (o.standing).policy_revision, o.changes, o.more, o.total,
     (select jsonb_agg(h.item order by h.place)
      from unnest(o.hits) with ordinality as h(source, item, place))
-  into code, grant_id, policy_revision, changes, more, items
+  into code, grant_id, policy_revision, changes, more, total, items
   from outcome o;
   if code is not null then
     items := null;
     more := null;
+    total := null;
     perform revoke_grant(current_organization(), call_tool.grant_id, code, changes, t);
   end if;
 end $$;

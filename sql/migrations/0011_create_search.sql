@@ -15,16 +15,35 @@ language sql immutable strict parallel safe as $$
   select to_tsvector(p_configuration, earshot.folded(p_text))
 $$;
 
+-- The first half of the keys of the advisory locks that order writers of messages with a change of the
+-- configuration; the second is the organization's.
+create function earshot.text_search_lock() returns integer
+language sql immutable parallel safe as $$ select 8433 $$;
+
 -- Whoever writes a message, its terms are those of its text in the organization's configuration.
 create function earshot.set_terms() returns trigger
 language plpgsql set search_path = earshot, pg_temp as $$
 begin
+  -- The configuration is read under the lock: a change of it comes wholly before this, or finds this row.
+  perform pg_advisory_xact_lock_shared(text_search_lock(), (new.org_id % 2147483647)::integer);
   new.terms := case when new.state = 'deleted' then ''::tsvector
     else search_terms((select o.text_search from organizations o where o.id = new.org_id), new.body) end;
   return new;
 end $$;
 create trigger set_terms before insert or update of body, state, terms on earshot.messages
   for each row execute function earshot.set_terms();
+
+-- Another configuration of an organization: every message is read anew, in the same transaction.
+create function earshot.text_search_changed() returns trigger
+language plpgsql security definer set search_path = earshot, pg_temp as $$
+begin
+  perform pg_advisory_xact_lock(text_search_lock(), (new.id % 2147483647)::integer);
+  update messages m set terms = '' where m.org_id = new.id and m.state <> 'deleted';
+  return null;
+end $$;
+create trigger text_search_changed after update on earshot.organizations for each row
+  when (old.text_search is distinct from new.text_search)
+  execute function earshot.text_search_changed();
 
 -- The terms of every message that is open to the organization: in a conversation visible to it, from
 -- the default floor up, not deleted, and free to leave its conversation. Derived, kept by triggers, and
@@ -305,24 +324,71 @@ begin
   fetch first (p_window) rows with ties;
 end $$;
 
+-- Whether a candidate is a hit: visible, and what the query and the filters ask for.
+create type earshot.search_filter as (
+  required tsquery,
+  author_id bigint,
+  kind text,
+  since timestamptz,
+  until timestamptz
+);
+
+create function earshot.hit_message(p_org bigint, p_scope earshot.scope, p_conversation bigint, p_seq bigint,
+  p_filter earshot.search_filter) returns setof earshot.messages
+language sql stable as $$
+  select v.* from earshot.visible_messages(p_org, p_scope) v
+  where v.conversation_id = p_conversation and v.seq = p_seq
+    and ((p_filter).required is null or v.terms @@ (p_filter).required)
+    and ((p_filter).author_id is null or v.author_user_id = (p_filter).author_id)
+    and ((p_filter).kind is null or v.kind = (p_filter).kind)
+    and ((p_filter).since is null or v.sent_at >= (p_filter).since)
+    and ((p_filter).until is null or v.sent_at < (p_filter).until)
+  limit 1
+$$;
+
+-- How many hits there are. Counting stops at a deadline, and says so.
+create function earshot.count_hits(p_org bigint, p_scope earshot.scope, p_query earshot.search_query,
+  p_conversation bigint, p_filter earshot.search_filter) returns jsonb
+language plpgsql stable as $$
+declare
+  at_once constant integer := 500;
+  deadline constant timestamptz := clock_timestamp() + interval '1 second';
+  conversations bigint[];
+  seqs bigint[];
+  counted bigint := 0;
+  at integer := 1;
+begin
+  select array_agg(c.conversation_id), array_agg(c.seq) into conversations, seqs
+  from search_candidates(p_org, p_scope, p_query, p_conversation, null, null, 9223372036854775807) c;
+  while at <= cardinality(seqs) and clock_timestamp() < deadline loop
+    counted := counted + (
+      select count(*)
+      from unnest(conversations[at:at + at_once - 1], seqs[at:at + at_once - 1]) as k(conversation_id, seq)
+      cross join lateral hit_message(p_org, p_scope, k.conversation_id, k.seq, p_filter));
+    at := at + at_once;
+  end loop;
+  return jsonb_build_object('messages', counted::text, 'complete', at > coalesce(cardinality(seqs), 0));
+end $$;
+
 -- Full-text search over the scope. Order: score, then the higher sequence, then the conversation's id, so
 -- that pages are stable. An empty query, or one of stop words and operators only, finds nothing.
 --
 -- Candidates are asked of the one predicate, best first, until the page is full; where that takes more
--- than a first window, a wider one is taken. `total` asks all of them, and stops counting at a deadline.
+-- than a first window, a wider one is taken.
 create function earshot.search_messages(p_org bigint, p_scope earshot.scope, p_arguments jsonb)
 returns earshot.tool_result
 language plpgsql stable as $$
 declare
   page constant integer := (p_arguments ->> 'limit')::integer;
+  wants_total constant boolean := coalesce((p_arguments ->> 'total')::boolean, false);
   config constant regconfig := (select o.text_search from organizations o where o.id = p_org);
   query constant earshot.search_query := parse_search(config, p_arguments ->> 'query');
   wanted_conversation constant bigint := (select c.id from conversations c
     where c.org_id = p_org and c.external_id = p_arguments ->> 'conversation');
   wanted_author constant bigint := (select u.id from users u
     where u.org_id = p_org and u.external_id = p_arguments ->> 'author');
-  since constant timestamptz := (p_arguments ->> 'since')::timestamptz;
-  until constant timestamptz := (p_arguments ->> 'until')::timestamptz;
+  filter constant earshot.search_filter := row(query.required, wanted_author, p_arguments ->> 'kind',
+    (p_arguments ->> 'since')::timestamptz, (p_arguments ->> 'until')::timestamptz);
   after_score constant bigint := (p_arguments #>> '{after,score}')::bigint;
   after_seq constant bigint := (p_arguments #>> '{after,seq}')::bigint;
   after_conversation constant text := p_arguments #>> '{after,conversation}';
@@ -333,26 +399,19 @@ begin
   if query.any_term is null
      or (p_arguments ? 'conversation' and wanted_conversation is null)
      or (p_arguments ? 'author' and wanted_author is null) then
-    return row(null, '{}'::hit[], false)::tool_result;
+    return row(null, '{}'::hit[], false,
+      case when wants_total then jsonb_build_object('messages', '0', 'complete', true) end)::tool_result;
   end if;
   loop
     with candidates as materialized (
       select c.* from search_candidates(p_org, p_scope, query, wanted_conversation, after_score, after_seq,
         candidates_in_window) c
     ), ordered as materialized (
-      select k.score, n.external_id as name, v.message
+      select k.score, n.external_id as name, h as message
       from candidates k
       cross join lateral (select c.external_id from conversations c
         where c.org_id = p_org and c.id = k.conversation_id limit 1) n
-      cross join lateral (
-        select v as message from visible_messages(p_org, p_scope) v
-        where v.conversation_id = k.conversation_id and v.seq = k.seq
-          and (query.required is null or v.terms @@ query.required)
-          and (wanted_author is null or v.author_user_id = wanted_author)
-          and (not p_arguments ? 'kind' or v.kind = p_arguments ->> 'kind')
-          and (since is null or v.sent_at >= since)
-          and (until is null or v.sent_at < until)
-        limit 1) v
+      cross join lateral hit_message(p_org, p_scope, k.conversation_id, k.seq, filter) h
       where after_score is null or k.score < after_score or k.seq < after_seq or n.external_id > after_conversation
       order by k.score desc, k.seq desc, n.external_id
       limit page + 1
@@ -372,6 +431,9 @@ begin
     exit when result.more or found_in_window < candidates_in_window;
     candidates_in_window := candidates_in_window * 16;
   end loop;
+  if wants_total then
+    result.total := count_hits(p_org, p_scope, query, wanted_conversation, filter);
+  end if;
   return result;
 end $$;
 
@@ -387,5 +449,8 @@ begin
     p_query, format('HighlightAll=true, StartSel="%s", StopSel="%s"', chr(1), chr(2)));
 end $$;
 
+grant create on schema earshot to earshot_scoped;
+alter function earshot.text_search_changed() owner to earshot_scoped;
+revoke create on schema earshot from earshot_scoped;
 revoke execute on all functions in schema earshot from public;
 grant execute on all functions in schema earshot to earshot_scoped;

@@ -142,3 +142,13 @@ export const HIDINGS: readonly Hiding[] = [
     },
   },
 ];
+
+/** The contrary: messages that the turn sees. */
+export const SHOWING: Hiding = {
+  what: 'messages in the destination',
+  hide: (sql, loaded, { turn }) =>
+    append(sql, loaded, {
+      conversations: keysIn(loaded, (id) => id === turn.destination.id),
+      what: 'shown',
+    }),
+};

@@ -1,6 +1,5 @@
 import { spawnSync } from 'node:child_process';
 import { parseArgs } from 'node:util';
-import { DEFAULT_WORLDS } from './world-database.ts';
 
 // `npm run test:worlds -- --worlds 20000 [--seed N] [file ...]`: the tests over generated worlds, for longer, or the same
 // run again. Each property takes its share of the worlds.
@@ -9,7 +8,7 @@ const { values, positionals } = parseArgs({
   options: { worlds: { type: 'string' }, seed: { type: 'string' } },
   allowPositionals: true,
 });
-const worlds = Number(values.worlds ?? DEFAULT_WORLDS);
+const worlds = Number(values.worlds ?? 20_000);
 const seed = Number(values.seed ?? Math.floor(Math.random() * 2 ** 31));
 if (!Number.isSafeInteger(worlds) || worlds < 1 || !Number.isSafeInteger(seed)) {
   console.error('--worlds is a whole number from 1, --seed a whole number.');
