@@ -333,7 +333,7 @@ begin
       from narrow_by_probes(p_org, result.ids, result.floors, chosen, p_now) n;
     end if;
     users := array(select u from unnest(users) u where u <> all (chosen));
-    batch := batch * 4;
+    batch := least(batch * 4, 1024);
   end loop;
   if cardinality(result.ids) > 0 then
     select coalesce(array_agg(s.id), '{}'), coalesce(array_agg(s.floor), '{}') into result.ids, result.floors
@@ -353,7 +353,7 @@ begin
       select n.ids, n.floors into others, other_floors
       from narrow(p_org, others, other_floors, ordered[1:batch], p_project_bound, p_now) n;
       ordered := ordered[batch + 1:];
-      batch := batch * 4;
+      batch := least(batch * 4, 1024);
     end loop;
   end if;
   if cardinality(others) > 0 then
@@ -496,9 +496,10 @@ begin
     select sha256(encode_part('earshot/audience/1') || encode_part(p_organization) || encode_part(p_destination)
       || string_agg(encode_part(r.kind) || encode_part(r.external_id) || encode_part(r.floor),
            ''::bytea order by r.kind collate "C", r.external_id collate "C"))
-    from (select distinct kind, external_id, floor from unnest(p_readers)) r
-    having count(*) > 0 and count(*) = count(r.kind || r.external_id || r.floor::text)
-      and count(*) = count(distinct row(r.kind, r.external_id)));
+    from (select r.kind, r.external_id, min(r.floor) as floor,
+            min(r.floor) = max(r.floor) and r.kind is not null and r.external_id is not null as one
+          from unnest(p_readers) r group by r.kind, r.external_id) r
+    having count(*) > 0 and bool_and(coalesce(r.one, false)));
 end $$;
 
 -- The session id of policy/session-id.ts: a UUID version 8.

@@ -22,15 +22,24 @@ language plpgsql stable as $$
 declare
   result earshot.standing;
   d record;
+  r record;
   sole bigint;
 begin
-  select o.external_id as org_name, o.status as org_status, o.guard, o.policy_revision,
-    c.external_id as name, c.visibility, c.project_id, c.owner_id, c.ai_thread, c.ever_shared,
+  -- What does not depend on the readers, in one statement: each costs as much again by itself.
+  select o.status as org_status, o.guard, o.policy_revision, o.external_id as org_name,
+    c.external_id as name, c.project_id, c.owner_id, c.ai_thread, c.ever_shared,
     c.external_readers or exists (select from unresolved_members n
       where n.org_id = p_org and n.conversation_id = p_destination) as unlistable,
     not c.deleted and not c.staged and not c.archived
       and (c.project_id is null or coalesce(p.status, '') = 'active') as accepting,
-    pe.external_id as persona_name, pe.status = 'active' and pe.designated as designated
+    pe.status = 'active' and pe.designated as designated,
+    exists (select from stops s where s.org_id = p_org
+      and (s.kind, s.target) in (('organization', o.external_id::text), ('persona', pe.external_id::text),
+                                 ('conversation', c.external_id::text), ('turn', p_turn::text))) as stopped,
+    exists (select from fact_sources f where f.org_id = p_org and f.max_age < p_now - f.confirmed_at) as stale,
+    p_trigger not in ('thread', 'mention') or exists (
+      select from messages m where m.org_id = p_org and m.conversation_id = p_destination
+        and m.seq = p_trigger_seq and m.state <> 'deleted' and m.author_user_id = p_requester) as triggered
   into d
   from organizations o
   join conversations c on c.org_id = o.id and c.id = p_destination
@@ -51,14 +60,21 @@ begin
     result.code := 'unlistable_audience';
     return result;
   end if;
-  result.readers := array(select a from audience(p_org, p_destination, p_now) a);
-  if cardinality(result.readers) = 0 then
+  select array_agg(a) as readers, max(a.floor) as floor, count(*) as readers_count,
+    bool_or(a.kind = 'user' and a.key = p_requester) as listed, bool_or(a.kind = 'user' and a.guest) as guest,
+    min(a.key) filter (where a.kind = 'user') as one
+  into r
+  from audience(p_org, p_destination, p_now) a;
+  if r.readers_count = 0 then
+    result.readers := '{}';
     result.code := 'empty_audience';
     return result;
   end if;
-  result.floor := (select max(r.floor) from unnest(result.readers) r);
+  result.readers := r.readers;
+  result.floor := r.floor;
   result.audience_hash := fingerprint(d.org_name, d.name, result.readers);
-  if not reads(p_org, p_requester, p_destination, p_now) then
+  -- Whoever is not listed may be covered by the class.
+  if not (r.listed or reads(p_org, p_requester, p_destination, p_now)) then
     result.code := 'requester_left';
     return result;
   end if;
@@ -70,20 +86,15 @@ begin
     result.code := 'organization_paused';
     return result;
   end if;
-  if exists (select from stops s where s.org_id = p_org
-             and (s.kind, s.target) in (('organization', d.org_name::text), ('persona', d.persona_name::text),
-                                        ('conversation', d.name::text), ('turn', p_turn::text))) then
+  if d.stopped then
     result.code := 'stopped';
     return result;
   end if;
-  if exists (select from fact_sources f where f.org_id = p_org and f.max_age < p_now - f.confirmed_at) then
+  if d.stale then
     result.code := 'facts_stale';
     return result;
   end if;
-  if p_trigger in ('thread', 'mention') and not exists (
-       select from messages m where m.org_id = p_org and m.conversation_id = p_destination
-         and m.seq = p_trigger_seq and m.seq >= result.floor and m.state <> 'deleted'
-         and m.author_user_id = p_requester) then
+  if p_trigger in ('thread', 'mention') and not (d.triggered and p_trigger_seq >= result.floor) then
     result.code := 'trigger_out_of_scope';
     return result;
   end if;
@@ -99,15 +110,14 @@ begin
     result.extent := 'destination';
     return result;
   end if;
-  sole := case when cardinality(result.readers) = 1 and (result.readers[1]).kind = 'user'
-            then (result.readers[1]).key end;
+  sole := case when r.readers_count = 1 then r.one end;
   if sole = p_requester and d.owner_id = p_requester and d.ai_thread and not d.ever_shared then
     result.mode := 'private';
     result.extent := 'requester';
     return result;
   end if;
   result.mode := case
-    when exists (select from unnest(result.readers) r where r.kind = 'user' and r.guest) then 'guest'
+    when r.guest then 'guest'
     when d.project_id is not null then 'project'
     else 'thread' end;
   -- One person alone who is not the plain owner gets the thread, not that person's world.
