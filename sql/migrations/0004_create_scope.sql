@@ -244,8 +244,10 @@ create function earshot.intersection(p_org bigint, p_readers earshot.reader[], p
   p_destination bigint, p_now timestamptz) returns earshot.scope
 language plpgsql stable as $$
 declare
-  -- Probes in one statement, which costs about as much as 30 of them.
-  probes constant integer := 128;
+  -- Probes in the first statement, which costs about as much as 30 of them by itself.
+  probes integer := 128;
+  -- So few are probed for any reader.
+  survivors_to_probe constant integer := 12;
   -- A membership is scanned in about a sixth of the time of a probe. So many survivors are worth a scan of
   -- any reader.
   scanned_per_probe constant integer := 6;
@@ -318,21 +320,23 @@ begin
       users := users[2:];
       continue;
     end if;
-    -- Those whose memberships are worth a scan.
+    -- Of the next few, those whose memberships are worth a scan.
     chosen := case
-      when cardinality(result.ids) * cardinality(users) <= probes then '{}'
+      when cardinality(result.ids) <= survivors_to_probe then '{}'
       else array(select r.key from unnest(users[1:batch]) as r(key)
         where not exists (select from memberships m where m.org_id = p_org and m.user_id = r.key
                           offset cardinality(result.ids) * scanned_per_probe)) end;
     if cardinality(chosen) > 0 then
       select n.ids, n.floors into result.ids, result.floors
       from narrow_by_scans(p_org, result.ids, result.floors, chosen, p_now) n;
+      users := array(select u from unnest(users[1:batch]) u where u <> all (chosen)) || users[batch + 1:];
     else
-      chosen := users[1:greatest(1, probes / cardinality(result.ids))];
+      batch := greatest(1, probes / cardinality(result.ids));
       select n.ids, n.floors into result.ids, result.floors
-      from narrow_by_probes(p_org, result.ids, result.floors, chosen, p_now) n;
+      from narrow_by_probes(p_org, result.ids, result.floors, users[1:batch], p_now) n;
+      users := users[batch + 1:];
+      probes := least(probes * 4, 4096);
     end if;
-    users := array(select u from unnest(users) u where u <> all (chosen));
     batch := least(batch * 4, 1024);
   end loop;
   if cardinality(result.ids) > 0 then
