@@ -67,6 +67,10 @@ export function openConnection(settings: postgres.Sql['options'], onLost: () => 
         if (!leavesConnectionUsable(error)) {
           lose();
           void client.end({ timeout: 0 });
+        } else {
+          // The driver goes on counting rows where a statement failed among its own, and the next answer would begin
+          // with gaps; a command that completes sets the count back. In a transaction the rollback does.
+          await client.unsafe('select where false').catch(() => {});
         }
       } finally {
         running.delete(statement);

@@ -268,7 +268,8 @@ declare
   batch integer := 3;
 begin
   select count(*) = 0 or bool_or(r.kind is null), not bool_or(r.guest), bool_or(r.kind <> 'user'),
-    array_agg(r.key) filter (where r.kind = 'user')
+    -- A recipient may be in the audience already.
+    array_agg(distinct r.key) filter (where r.kind = 'user')
   into somebody_unknown, result.open, somebody_else, users
   from unnest(p_readers) r;
   result.ids := '{}';
@@ -468,15 +469,22 @@ language sql stable as $$
     and (earshot.may_leave(m) or m.conversation_id = p_destination)
 $$;
 
--- Question: which messages may be seen in this scope?
--- The one predicate that every path composes, driven from the scope. A message that came out of a
+-- Question: which messages of one conversation in scope may be seen? Its floor comes from the scope and is a
+-- bound of the index: what is below it is not walked over, in either direction. A message that came out of a
 -- delivery asks for its lineage too.
+create function earshot.visible_in(p_org bigint, p_scope earshot.scope, p_conversation bigint, p_floor bigint)
+returns setof earshot.messages
+language sql stable as $$
+  select m.* from earshot.conversation_messages(p_org, p_conversation, p_floor, (p_scope).destination_id) m
+  where m.delivery_id is null or earshot.lineage_readable(p_org, m.delivery_id, p_scope)
+$$;
+
+-- Question: which messages may be seen in this scope? The one predicate that every path composes.
 create function earshot.visible_messages(p_org bigint, p_scope earshot.scope)
 returns setof earshot.messages
 language sql stable as $$
   select m.* from earshot.in_scope(p_org, p_scope) s
-  cross join lateral earshot.conversation_messages(p_org, s.conversation_id, s.floor, (p_scope).destination_id) m
-  where m.delivery_id is null or earshot.lineage_readable(p_org, m.delivery_id, p_scope)
+  cross join lateral earshot.visible_in(p_org, p_scope, s.conversation_id, s.floor) m
 $$;
 
 -- The canonical encoding of policy/canonical.ts: each part behind its length in bytes.

@@ -61,6 +61,7 @@ declare
   page constant integer := (p_arguments ->> 'limit')::integer;
   wanted constant bigint := (select c.id from conversations c
     where c.org_id = p_org and c.external_id = p_arguments ->> 'conversation');
+  lowest constant bigint := (select s.floor from in_scope(p_org, p_scope) s where s.conversation_id = wanted);
   backward constant boolean := p_arguments ->> 'direction' = 'backward';
   start_seq constant bigint := coalesce((p_arguments ->> 'fromSeq')::bigint,
     case when backward then 9223372036854775807 else 1 end);
@@ -76,8 +77,8 @@ begin
       coalesce(bool_or(r.place > page), false)
     into result
     from (select v as message, v.seq, row_number() over (order by v.seq desc) as place
-          from visible_messages(p_org, p_scope) v
-          where v.conversation_id = wanted and v.seq <= start_seq
+          from visible_in(p_org, p_scope, wanted, lowest) v
+          where v.seq <= start_seq
           order by v.seq desc limit page + 1) r
     cross join lateral message_item(p_org, p_scope, r.message) i;
   else
@@ -86,8 +87,8 @@ begin
       coalesce(bool_or(r.place > page), false)
     into result
     from (select v as message, v.seq, row_number() over (order by v.seq) as place
-          from visible_messages(p_org, p_scope) v
-          where v.conversation_id = wanted and v.seq >= start_seq
+          from visible_in(p_org, p_scope, wanted, lowest) v
+          where v.seq >= start_seq
           order by v.seq limit page + 1) r
     cross join lateral message_item(p_org, p_scope, r.message) i;
   end if;
@@ -101,23 +102,24 @@ language plpgsql stable as $$
 declare
   wanted constant bigint := (select c.id from conversations c
     where c.org_id = p_org and c.external_id = p_arguments ->> 'conversation');
+  lowest constant bigint := (select s.floor from in_scope(p_org, p_scope) s where s.conversation_id = wanted);
   anchor constant bigint := (p_arguments ->> 'seq')::bigint;
   result earshot.tool_result;
 begin
-  if not exists (select from visible_messages(p_org, p_scope) v
-                 where v.conversation_id = wanted and v.seq = anchor) then
+  if not exists (select from visible_in(p_org, p_scope, wanted, lowest) v
+                 where v.seq = anchor) then
     return row('not_found', null, false, null)::tool_result;
   end if;
   select null, array_agg(row(row(wanted, r.seq, r.seq, (r.message).revision)::source,
       i.item)::hit order by r.seq), false
   into result
   from (
-    (select v as message, v.seq from visible_messages(p_org, p_scope) v
-     where v.conversation_id = wanted and v.seq < anchor
+    (select v as message, v.seq from visible_in(p_org, p_scope, wanted, lowest) v
+     where v.seq < anchor
      order by v.seq desc limit (p_arguments ->> 'before')::integer)
     union all
-    (select v as message, v.seq from visible_messages(p_org, p_scope) v
-     where v.conversation_id = wanted and v.seq >= anchor
+    (select v as message, v.seq from visible_in(p_org, p_scope, wanted, lowest) v
+     where v.seq >= anchor
      order by v.seq limit (p_arguments ->> 'after')::integer + 1)
   ) r
   cross join lateral message_item(p_org, p_scope, r.message) i;
@@ -133,8 +135,9 @@ declare
   after_seq constant bigint := coalesce((p_arguments #>> '{after,seq}')::bigint, 0);
   wanted constant bigint := (select c.id from conversations c
     where c.org_id = p_org and c.external_id = p_arguments ->> 'conversation');
-  root constant text := (select v.external_id from visible_messages(p_org, p_scope) v
-    where v.conversation_id = wanted and v.seq = (p_arguments ->> 'seq')::bigint);
+  lowest constant bigint := (select s.floor from in_scope(p_org, p_scope) s where s.conversation_id = wanted);
+  root constant text := (select v.external_id from visible_in(p_org, p_scope, wanted, lowest) v
+    where v.seq = (p_arguments ->> 'seq')::bigint);
   result earshot.tool_result;
 begin
   if root is null then
@@ -145,8 +148,8 @@ begin
     coalesce(bool_or(r.place > page), false)
   into result
   from (select v as message, v.seq, row_number() over (order by v.seq) as place
-        from visible_messages(p_org, p_scope) v
-        where v.conversation_id = wanted and (v.external_id = root or v.reply_to = root) and v.seq > after_seq
+        from visible_in(p_org, p_scope, wanted, lowest) v
+        where (v.external_id = root or v.reply_to = root) and v.seq > after_seq
         order by v.seq limit page + 1) r
   cross join lateral message_item(p_org, p_scope, r.message) i;
   return result;
@@ -183,7 +186,7 @@ begin
   ) r
   cross join lateral (
     select count(*) as messages, max(v.sent_at) as latest_at
-    from visible_messages(p_org, p_scope) v where v.conversation_id = r.id
+    from visible_in(p_org, p_scope, r.id, r.floor) v
   ) seen;
   return result;
 end $$;

@@ -224,7 +224,8 @@ begin
       end if;
     elsif part.word ~ '^[^*]{2,}\*$' then
       beginnings := beginnings || coalesce(
-        (select min(t.lexeme) from unnest(to_tsvector(p_configuration, rtrim(part.word, '*'))) t),
+        (select case when count(*) = 1 then min(t.lexeme) end
+         from unnest(to_tsvector(p_configuration, rtrim(part.word, '*'))) t),
         lower(rtrim(part.word, '*')));
     else
       words := words || ' ' || part.word;
@@ -268,9 +269,11 @@ begin
       select m.seq, length(m.terms) as length, m.delivery_id is null as authored,
         case when m.terms @@ (p_query).any_term then array(
           -- The rank of one term is the partial sum of 1/n^2 up to how often it occurs, over pi^2/6.
-          select width_bucket(ts_rank('{1, 1, 1, 1}', m.terms, t.term),
-            array[0.3, 0.68, 0.79, 0.846, 0.877, 0.898, 0.912, 0.923]::real[])
-          from unnest((p_query).terms) with ordinality as t(term, place) order by t.place) end as frequencies
+          select case when t.prefix then (m.terms @@ t.term)::integer
+            else width_bucket(ts_rank('{1, 1, 1, 1}', m.terms, t.term),
+              array[0.3, 0.68, 0.79, 0.846, 0.877, 0.898, 0.912, 0.923]::real[]) end
+          from unnest((p_query).terms, (p_query).prefixes) with ordinality as t(term, prefix, place)
+          order by t.place) end as frequencies
       from earshot.conversation_messages(p_org, s.id, s.floor, (p_scope).destination_id) m
       where m.terms <> '' offset 0) m
     where p_conversation is null or s.id = p_conversation
