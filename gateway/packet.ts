@@ -129,17 +129,21 @@ export function conversationItem(
 
 /**
  * Turns a text with matches between U+0001 and U+0002 into offsets into the plain text. The marked one
- * may have lost its accents. Where the two differ in length (the text itself holds one of these
- * characters) there are no highlights.
+ * may be folded: other characters, as many of them. Where there are not as many (the text itself holds
+ * one of the marks) there are no highlights.
  */
 function offsetsOf(marked: string, text: string): { start: number; end: number }[] | undefined {
-  const offsets: { start: number; end: number }[] = [];
-  let plain = '';
-  let start = 0;
+  const places: number[] = [];
+  let characters = 0;
   for (const part of marked.split(/([\u0001\u0002])/u)) {
-    if (part === '\u0001') start = plain.length;
-    else if (part === '\u0002') offsets.push({ start, end: plain.length });
-    else plain += part;
+    if (part === '\u0001' || part === '\u0002') places.push(characters);
+    else characters += Array.from(part).length;
   }
-  return plain.length === text.length ? offsets : undefined;
+  const offsets = [0];
+  for (const character of text) offsets.push((offsets.at(-1) ?? 0) + character.length);
+  if (characters !== offsets.length - 1) return undefined;
+  return Array.from({ length: places.length >> 1 }, (_, i) => ({
+    start: offsets[places[2 * i] ?? 0] ?? 0,
+    end: offsets[places[2 * i + 1] ?? 0] ?? 0,
+  }));
 }

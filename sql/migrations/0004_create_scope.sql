@@ -302,7 +302,8 @@ begin
       exit when found.ids is not null;
     end loop;
     if found.ids is null then
-      first := (select r.place from unnest(users) with ordinality as r(key, place)
+      first := (select r.place
+        from unnest(p_readers) with ordinality as r(kind, key, external_id, floor, guest, place)
         cross join lateral (select count(*) as reach from (
           select from memberships m where m.org_id = p_org and m.user_id = r.key limit few * 4) m) c
         order by c.reach, r.place limit 1);

@@ -49,8 +49,8 @@ language sql stable as $$
                  on target.conversation_id = tc.id and target.external_id = e.target_message
                where e.org_id = p_org and e.conversation_id = (p_message).conversation_id
                  and e.seq = (p_message).seq)))
-  from earshot.conversations c
-  where c.org_id = p_org and c.id = (p_message).conversation_id
+  from (select c.* from earshot.conversations c
+        where c.org_id = p_org and c.id = (p_message).conversation_id limit 1) c
 $$;
 
 -- Messages of one conversation from a sequence, forward or backward.

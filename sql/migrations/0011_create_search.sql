@@ -1,18 +1,27 @@
 -- Full-text search: what a message's terms are, the index of what is open to the organization, and the
 -- search itself.
 
--- A text without its accents: canonical decomposition, without the combining marks of the first block.
--- As many characters come out as went in, for every text that has its letters precomposed.
+-- A text as it is compared: without accents (canonical decomposition, less the combining marks of the first
+-- block), in lower case, and with punctuation and pictographs beyond ASCII as spaces. By the Unicode rules
+-- of ICU and by code points, whatever the locale of the database is. As many characters come out as went
+-- in, for a text in NFC whose marks all belong to precomposed letters.
 create function earshot.folded(p_text text) returns text
 language sql immutable strict parallel safe as $$
   select case when octet_length(p_text) = char_length(p_text) then p_text
-    else normalize(regexp_replace(normalize(p_text, nfd), '[\u0300-\u036F]', '', 'g'), nfc) end
+    else regexp_replace(
+      lower(normalize(regexp_replace(normalize(p_text, nfd), '[\u0300-\u036F]', '', 'g'), nfc) collate "und-x-icu"),
+      '[\u00A1-\u00A9\u00AB-\u00B4\u00B6-\u00B9\u00BB-\u00BF\u00D7\u00F7\u2000-\u200B\u200E-\u206F\u2190-\u2BFF'
+      '\u2E00-\u2E7F\u3000-\u3004\u3008-\u3020\u3030\uFF00-\uFF0F\uFF1A-\uFF20\uFF3B-\uFF40\uFF5B-\uFF65\U0001F000-\U0001FAFF]',
+      ' ', 'g') end
 $$;
 
--- What a text is found by, in a configuration.
+-- What a text is found by, in a configuration. Words of more than 512 bytes are not: an entry of an index
+-- has no room for the longest.
 create function earshot.search_terms(p_configuration regconfig, p_text text) returns tsvector
 language sql immutable strict parallel safe as $$
-  select to_tsvector(p_configuration, earshot.folded(p_text))
+  select case when octet_length(p_text) <= 512 then to_tsvector(p_configuration, earshot.folded(p_text))
+    else (select ts_delete(t.terms, array(select w.lexeme from unnest(t.terms) w where octet_length(w.lexeme) > 512))
+          from (select to_tsvector(p_configuration, earshot.folded(p_text)) as terms) t) end
 $$;
 
 -- The first half of the keys of the advisory locks that order writers of messages with a change of the
@@ -222,7 +231,7 @@ begin
       if numnode(piece) > 0 then
         result.required := coalesce(result.required && piece, piece);
       end if;
-    elsif part.word ~ '^[^*]{2,}\*$' then
+    elsif part.word ~ '^[^*]{2,}\*$' and octet_length(part.word) <= 512 then
       beginnings := beginnings || coalesce(
         (select case when count(*) = 1 then min(t.lexeme) end
          from unnest(to_tsvector(p_configuration, rtrim(part.word, '*'))) t),
@@ -241,6 +250,30 @@ begin
   return result;
 end $$;
 
+-- Where a term, or a word that begins so, occurs in what is open: a range of the index. A message that has
+-- several words of one beginning is there once, and it counts once.
+create function earshot.open_occurrences(p_org bigint, p_scope earshot.scope, p_lexeme text, p_prefix boolean,
+  p_conversation bigint)
+returns table (conversation_id bigint, seq bigint, length integer, frequency smallint, authored boolean)
+language sql stable as $$
+  select p.conversation_id, p.seq, p.length, p.frequency, p.authored from earshot.open_postings p
+  where (p_scope).open and not p_prefix and p.org_id = p_org and p.term = p_lexeme
+    and p.conversation_id <> all ((p_scope).open_ids)
+    and (p_conversation is null or p.conversation_id = p_conversation)
+    and ((p_scope).project_bound is null or exists (
+      select from earshot.conversations c
+      where c.org_id = p_org and c.id = p.conversation_id and c.project_id = (p_scope).project_bound))
+  union all
+  select distinct p.conversation_id, p.seq, p.length, 1::smallint, p.authored from earshot.open_postings p
+  where (p_scope).open and p_prefix and p.org_id = p_org
+    and p.term >= p_lexeme and p.term <= p_lexeme || U&'\+10FFFF'
+    and p.conversation_id <> all ((p_scope).open_ids)
+    and (p_conversation is null or p.conversation_id = p_conversation)
+    and ((p_scope).project_bound is null or exists (
+      select from earshot.conversations c
+      where c.org_id = p_org and c.id = p.conversation_id and c.project_id = (p_scope).project_bound))
+$$;
+
 -- Question: which messages of the scope have any of these terms, and how do they rank?
 --
 -- BM25 (Robertson and Zaragoza 2009) with k1 0.9 and b 0.4. Every number in it is of the scope alone, or of
@@ -252,7 +285,7 @@ end $$;
 -- is not touched. What is open to the organization is found in its index by the ranges of the terms.
 --
 -- Sorting is off because an array and a common table expression are taken for few rows whatever they hold:
--- groups are hashed, and the order at the end is sorted all the same, there being no other way to it.
+-- groups are hashed, and the last place is found by sorting all the same, there being no other way to it.
 --
 -- The first `p_window` of them and whatever ties with the last, after a place in the order; what is left
 -- to ask is whether the lineage of an answer is readable.
@@ -277,20 +310,9 @@ begin
       from earshot.conversation_messages(p_org, s.id, s.floor, (p_scope).destination_id) m
       where m.terms <> '' offset 0) m
     where p_conversation is null or s.id = p_conversation
-  ), open as materialized (
-    select a.place, a.prefix, p.*
-    from unnest((p_query).lexemes, (p_query).prefixes) with ordinality as a(lexeme, prefix, place)
-    cross join lateral (
-      select p.conversation_id, p.seq, p.frequency, p.length, p.authored from earshot.open_postings p
-      where (p_scope).open and p.org_id = p_org
-        and p.term >= a.lexeme and p.term <= case when a.prefix then a.lexeme || U&'\+10FFFF' else a.lexeme end
-        and p.conversation_id <> all ((p_scope).open_ids)
-        and (p_conversation is null or p.conversation_id = p_conversation)
-        and ((p_scope).project_bound is null or exists (
-          select from earshot.conversations c
-          where c.org_id = p_org and c.id = p.conversation_id and c.project_id = (p_scope).project_bound))
-      offset 0) p
-  ), size as (
+  ), hits as materialized (
+    select l.id, l.seq, l.length, l.authored, l.frequencies from listed l where l.frequencies is not null
+  ), size as materialized (
     select l.messages + o.messages as messages,
       (l.terms + o.terms) / greatest(l.messages + o.messages, 1)::float8 as average
     from (select count(*) as messages, coalesce(sum(length), 0)::bigint as terms from listed where authored) l,
@@ -301,30 +323,37 @@ begin
          and ((p_scope).project_bound is null or exists (
            select from earshot.conversations c
            where c.org_id = p_org and c.id = o.conversation_id and c.project_id = (p_scope).project_bound))) o
-  ), occurrences as materialized (
-    select l.id, l.seq, l.length, l.authored, f.place, f.frequency
-    from listed l cross join lateral unnest(l.frequencies) with ordinality as f(frequency, place)
-    where l.frequencies is not null and f.frequency > 0
-    union all
-    select o.conversation_id, o.seq, o.length, o.authored, o.place, o.frequency::integer from open o where not o.prefix
-    union all
-    -- A beginning counts once, however many of its words a message has.
-    select distinct o.conversation_id, o.seq, o.length, o.authored, o.place, 1 from open o where o.prefix
-  ), weights as (
-    select f.place, ln(1 + (z.messages - f.messages + 0.5::float8) / (f.messages + 0.5::float8)) as weight, z.average
-    from (select o.place, count(*) filter (where o.authored) as messages from occurrences o group by o.place) f
-    cross join size z
-  ), scored as (
-    select o.id, o.seq, sum(round(1e6::float8 * w.weight * o.frequency * 1.9::float8
-      / (o.frequency + 0.9::float8 * (0.6::float8 + 0.4::float8 * o.length / greatest(w.average, 1)))
+  ), weights as materialized (
+    select f.lexeme, f.prefix, f.place, z.average,
+      ln(1 + (z.messages - f.messages + 0.5::float8) / (f.messages + 0.5::float8)) as weight
+    from size z cross join (
+      select a.lexeme, a.prefix, a.place,
+        (select count(*) from hits h where h.authored and h.frequencies[a.place] > 0)
+        + (select count(*) from earshot.open_occurrences(p_org, p_scope, a.lexeme, a.prefix, p_conversation) p
+           where p.authored) as messages
+      from unnest((p_query).lexemes, (p_query).prefixes) with ordinality as a(lexeme, prefix, place) offset 0) f
+  ), scored as materialized (
+    select o.id, o.seq, sum(round(1e6::float8 * o.weight * o.frequency * 1.9::float8
+      / (o.frequency + 0.9::float8 * (0.6::float8 + 0.4::float8 * o.length / greatest(o.average, 1)))
       )::bigint)::bigint as score
-    from occurrences o join weights w on w.place = o.place
+    from (
+      select h.id, h.seq, h.length, h.frequencies[w.place] as frequency, w.weight, w.average
+      from hits h cross join weights w where h.frequencies[w.place] > 0
+      union all
+      select p.conversation_id, p.seq, p.length, p.frequency::integer, w.weight, w.average
+      from weights w
+      cross join lateral (select p.conversation_id, p.seq, p.length, p.frequency
+        from earshot.open_occurrences(p_org, p_scope, w.lexeme, w.prefix, p_conversation) p offset 0) p
+    ) o
     group by o.id, o.seq
+  ), ranked as materialized (
+    select s.id, s.seq, s.score from scored s
+    where p_after_score is null or s.score < p_after_score or (s.score = p_after_score and s.seq <= p_after_seq)
+  ), last as materialized (
+    select r.score, r.seq from ranked r order by r.score desc, r.seq desc offset p_window - 1 limit 1
   )
-  select s.id, s.seq, s.score from scored s
-  where p_after_score is null or s.score < p_after_score or (s.score = p_after_score and s.seq <= p_after_seq)
-  order by s.score desc, s.seq desc
-  fetch first (p_window) rows with ties;
+  select r.id, r.seq, r.score from ranked r
+  where not exists (select from last l where (r.score, r.seq) < (l.score, l.seq));
 end $$;
 
 -- Whether a candidate is a hit: visible, and what the query and the filters ask for.
@@ -448,7 +477,8 @@ declare
   clean constant text := translate(p_text, chr(1) || chr(2), '');
   plain constant text := folded(clean);
 begin
-  return ts_headline(p_configuration, case when char_length(plain) = char_length(clean) then plain else clean end,
+  return ts_headline(p_configuration,
+    case when clean is nfc normalized and char_length(plain) = char_length(clean) then plain else clean end,
     p_query, format('HighlightAll=true, StartSel="%s", StopSel="%s"', chr(1), chr(2)));
 end $$;
 

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { ok, openTestGateway, type TestGateway } from '../support/gateway.ts';
 import type { Messages, TestTurn } from '../support/organization.ts';
+import { withMutant } from '../worlds/mutant.ts';
 import { pairOf, type Pair } from './pair.ts';
 
 // What narrows a search, how it goes on, and how many there are in all.
@@ -23,7 +24,7 @@ beforeEach(async () => {
 });
 
 async function search(turn: TestTurn, args: object): Promise<Messages> {
-  return ok(await turn.tool<Messages>('search', args));
+  return ok(await turn.tool('search', args));
 }
 
 async function ids(turn: TestTurn, args: object): Promise<string[]> {
@@ -156,6 +157,46 @@ describe('a cursor', () => {
       );
     },
   );
+
+  describe('walks through more that tie in every way than a first window holds', () => {
+    const rooms = Array.from({ length: 12 }, (_, n) => `room-${String.fromCharCode(108 - n)}`);
+    const enter = async () => {
+      for (const room of rooms) {
+        await acme.conversation(room, ['ana', 'ben']);
+        await write(room, 'm', 'canary');
+      }
+      return start();
+    };
+    const walked = async (turn: TestTurn, limit: number) =>
+      (await walk(turn, { query: 'canary' }, limit)).map(({ source }) => source.conversation);
+
+    test('by the order of their names', async () => {
+      const turn = await enter();
+      for (const limit of [1, 2, 5, 100]) {
+        expect(await walked(turn, limit)).toEqual([...rooms].sort());
+      }
+    });
+
+    test.each([
+      {
+        title: 'a window cuts what ties',
+        routine: 'search_candidates',
+        from: '(r.score, r.seq) < (l.score, l.seq)',
+        to: '(r.score, r.seq) <= (l.score, l.seq)',
+      },
+      {
+        title: 'a page takes those that tie the other way round',
+        routine: 'search_messages',
+        from: 'n.external_id\n      limit',
+        to: 'n.external_id desc\n      limit',
+      },
+    ])('and would not if $title', async (change) => {
+      const turn = await enter();
+      await withMutant(gateway.owner, change, async () => {
+        expect(await walked(turn, 1)).not.toEqual([...rooms].sort());
+      });
+    });
+  });
 
   test('of another question, another grant or altered by a bit is refused', async () => {
     const turn = await fill();

@@ -1,0 +1,18 @@
+import { readOptions } from './options.ts';
+import { runScopeBench } from './scope-bench.ts';
+import { runSearchBench } from './search-bench.ts';
+
+/** Each bench by its first word on the command line. */
+const BENCHES: Readonly<Record<string, (words: readonly string[]) => Promise<void>>> = {
+  scope: (words) => runScopeBench(readOptions(words)),
+  search: (words) => runSearchBench(readOptions(words)),
+};
+
+const [name = '', ...words] = process.argv.slice(2);
+const bench = BENCHES[name];
+if (bench === undefined) {
+  console.error(`usage: npm run bench -- ${Object.keys(BENCHES).join('|')} [options]`);
+  process.exitCode = 2;
+} else {
+  await bench(words);
+}
