@@ -42,10 +42,12 @@ end $$;
 create trigger set_terms before insert or update of body, state, terms on earshot.messages
   for each row execute function earshot.set_terms();
 
--- Another configuration of an organization: every message is read anew, in the same transaction.
+-- Another configuration of an organization: every message is read anew, in the same transaction. Locks come
+-- in the order of every writer: conversations, then the configuration.
 create function earshot.text_search_changed() returns trigger
 language plpgsql security definer set search_path = earshot, pg_temp as $$
 begin
+  perform from conversations c where c.org_id = new.id order by c.id for share;
   perform pg_advisory_xact_lock(text_search_lock(), (new.id % 2147483647)::integer);
   update messages m set terms = '' where m.org_id = new.id and m.state <> 'deleted';
   return null;
@@ -125,15 +127,19 @@ begin
   end if;
 end $$;
 
--- The lock orders it with a change of the conversation: whichever comes second sees the first.
+-- The lock orders it with a change of the conversation, whatever that is now: whichever comes second sees
+-- the first.
 create function earshot.message_posted() returns trigger
 language plpgsql set search_path = earshot, pg_temp as $$
+declare
+  c earshot.conversations;
 begin
-  perform from conversations c
-  where c.org_id = new.org_id and c.id = new.conversation_id and c.visibility = 'organization'
-    and not c.deleted and not c.staged and c.default_floor <= new.seq
-  for share;
-  if not found then
+  if tg_op = 'DELETE' then
+    perform unpost_open(old);
+    return null;
+  end if;
+  select * into c from conversations x where x.org_id = new.org_id and x.id = new.conversation_id for share;
+  if c.visibility <> 'organization' or c.deleted or c.staged or c.default_floor > new.seq then
     return null;
   end if;
   if tg_op = 'UPDATE' then
@@ -144,10 +150,11 @@ begin
   end if;
   return null;
 end $$;
-create trigger posted after insert on earshot.messages
+create trigger posted after insert or delete on earshot.messages
   for each row execute function earshot.message_posted();
 create trigger posted_again after update on earshot.messages for each row
-  when (row(old.terms, old.state, old.delivery_id) is distinct from row(new.terms, new.state, new.delivery_id))
+  when (row(old.terms, old.state, old.delivery_id, old.author_persona_id)
+        is distinct from row(new.terms, new.state, new.delivery_id, new.author_persona_id))
   execute function earshot.message_posted();
 
 -- Posts what is open in one conversation anew, or in all of them.
@@ -182,6 +189,8 @@ end $$;
 create function earshot.conversation_posted() returns trigger
 language plpgsql set search_path = earshot, pg_temp as $$
 begin
+  -- The terms that are posted are those of the configuration that stays.
+  perform pg_advisory_xact_lock_shared(text_search_lock(), (new.org_id % 2147483647)::integer);
   perform post_conversations(new.org_id, new.id);
   return null;
 end $$;

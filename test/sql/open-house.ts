@@ -8,21 +8,22 @@ export interface OpenHouse {
   readonly acme: TestOrganization;
   readonly org: string;
   /** Puts a message by ana, long after every join, unless it says otherwise. */
-  write(
+  readonly write: (
     conversation: string,
     id: string,
     body: string,
     more?: object,
-  ): Promise<{ outcome?: string }>;
-  conversation(id: string, visibility: string, more?: object): Promise<void>;
+  ) => Promise<{ outcome?: string }>;
+  readonly conversation: (id: string, visibility: string, more?: object) => Promise<void>;
   /** The different terms that are kept of a conversation. */
-  termsOf(conversation: string): Promise<string[]>;
+  readonly termsOf: (conversation: string) => Promise<string[]>;
   /** Compares all that is kept with what is made from nothing. */
-  expectWhole(): Promise<void>;
+  readonly expectWhole: () => Promise<void>;
 }
 
-export async function openHouse({ owner, organization }: TestGateway): Promise<OpenHouse> {
-  const acme = await organization();
+export async function openHouse(gateway: TestGateway): Promise<OpenHouse> {
+  const { owner } = gateway;
+  const acme = await gateway.organization();
   const [row] = await owner<{ id: string }[]>`
     select id from earshot.organizations where external_id = ${acme.name}`;
   const org = row?.id ?? '';

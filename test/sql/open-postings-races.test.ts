@@ -101,7 +101,7 @@ describe('two transactions leave it whole, whichever comes first:', () => {
       const house = await openHouse(gateway);
       acme = house.acme;
       await house.conversation('closed', 'members');
-      await house.write('closed', 'c1', 'houses');
+      await house.write('closed', 'c1', 'lantern');
       await interleave(steps[first], steps[second]);
       expect(await house.termsOf('closed')).toHaveLength(1);
       await acme.remove('conversations/closed/messages/c1');
@@ -124,9 +124,9 @@ describe('two transactions leave it whole, whichever comes first:', () => {
       await enter(b);
       const [backend] = await b<{ pid: number }[]>`select pg_backend_pid() as pid`;
       await first(a);
-      let done = false;
-      const going = second(b).finally(() => (done = true));
-      while (!done && !(await isBlocked(backend?.pid ?? 0)));
+      const progress = { ended: false };
+      const going = second(b).finally(() => (progress.ended = true));
+      while (!progress.ended && !(await isBlocked(backend?.pid ?? 0)));
       await a`commit`;
       await going;
       await b`commit`;

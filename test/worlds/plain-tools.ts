@@ -4,7 +4,7 @@ import type { RefusalCode } from '../../policy/refusal.ts';
 import { NOBODY } from './differential.ts';
 import type { Answer, DoorTurn } from './door.ts';
 import { plainScope, plainVisible } from './plain-standing.ts';
-import { pick, WORDS, type TestMessage } from './world-generator.ts';
+import { NOW, pick, WORDS, type TestMessage } from './world-generator.ts';
 
 /** A tool call with what the plain filter answers. */
 export interface Call {
@@ -185,11 +185,43 @@ function searchCalls(turn: DoorTurn): Call[] {
   });
   const hits = ranked(seen, [word]);
   const other = pick(WORDS, pick(world.picks, 3) + 1);
+  const third = pick(WORDS, pick(world.picks, 3) + 2);
+  const moment = pick([NOW, ...world.messages.map(({ sentAt }) => sentAt)], pick(world.picks, 0));
   const here = seen.filter(({ conversation }) => conversation === asked.destination.id);
   return [
     search(word, {}, hits),
     search(`${word} the ${other}`, {}, ranked(seen, [word, other])),
     search(`${word} -${other}`, {}, without(hits, other)),
+    search(`${word} -${other} -"${third}"`, {}, without(without(hits, other), third)),
+    search(`"${word} ${other}"`, {}, saying(ranked(seen, [word, other]), [word, other])),
+    search(
+      `"${word}" "${other}" ${third}`,
+      {},
+      saying(saying(ranked(seen, [word, other, third]), [word]), [other]),
+    ),
+    search(`${word} -"${word} ${other}"`, {}, notSaying(hits, [word, other])),
+    search(`${word.slice(0, 4)}* ${other}`, {}, ranked(seen, [`${word.slice(0, 4)}*`, other])),
+    ...WORDS.map((each) =>
+      search(`${each.slice(0, 4)}*`, {}, ranked(seen, [`${each.slice(0, 4)}*`])),
+    ),
+    search(
+      `${word.slice(0, 4)}*`,
+      { conversation: asked.destination.id },
+      ranked(here, [`${word.slice(0, 4)}*`]),
+    ),
+    search(`c${pick(world.picks, 0) % 8}*`, {}, ranked(seen, [`c${pick(world.picks, 0) % 8}*`])),
+    search(word, { kind: 'message' }, hits),
+    search(word, { kind: 'event' }, []),
+    search(
+      word,
+      { since: formatInstant(moment) },
+      hits.filter(({ message: { sentAt } }) => sentAt >= moment),
+    ),
+    search(
+      word,
+      { until: formatInstant(moment) },
+      hits.filter(({ message: { sentAt } }) => sentAt < moment),
+    ),
     search(word, { conversation: asked.destination.id }, ranked(here, [word])),
     search(
       word,
@@ -215,12 +247,22 @@ interface Hit {
   readonly score: number;
 }
 
-const without = (hits: readonly Hit[], word: string) =>
-  hits.filter(({ message }) => !message.body.split(' ').includes(word));
+const without = (hits: readonly Hit[], word: string) => notSaying(hits, [word]);
+
+const saying = (hits: readonly Hit[], phrase: readonly string[]) =>
+  hits.filter(({ message }) => says(message, phrase));
+
+const notSaying = (hits: readonly Hit[], phrase: readonly string[]) =>
+  hits.filter(({ message }) => !says(message, phrase));
+
+function says({ body }: TestMessage, phrase: readonly string[]): boolean {
+  return ` ${body} `.includes(` ${phrase.join(' ')} `);
+}
 
 /**
  * BM25 with k1 0.9 and b 0.4, in millionths. Its numbers are of what people wrote among the messages seen: an
- * answer that came out of a delivery is found and not counted.
+ * answer that came out of a delivery is found and not counted. A word with an asterisk stands for all that begin so, and
+ * counts once.
  */
 function ranked(seen: readonly TestMessage[], words: readonly string[]): Hit[] {
   const termsOf = ({ body }: TestMessage) => body.split(' ');
@@ -228,15 +270,22 @@ function ranked(seen: readonly TestMessage[], words: readonly string[]): Hit[] {
   const written = seen.filter(({ delivery }) => delivery === undefined);
   const average =
     written.reduce((sum, message) => sum + lengthOf(message), 0) / Math.max(written.length, 1);
+  const timesIn = (message: TestMessage, word: string) => {
+    const begins = word.endsWith('*');
+    const times = termsOf(message).filter((term) =>
+      begins ? term.startsWith(word.slice(0, -1)) : term === word,
+    ).length;
+    return begins ? Math.min(times, 1) : times;
+  };
   const part = (message: TestMessage, word: string) => {
-    const times = termsOf(message).filter((term) => term === word).length;
-    const having = written.filter((other) => termsOf(other).includes(word)).length;
+    const times = timesIn(message, word);
+    const having = written.filter((other) => timesIn(other, word) > 0).length;
     const weight = Math.log(1 + (written.length - having + 0.5) / (having + 0.5));
     const norm = 0.6 + (0.4 * lengthOf(message)) / Math.max(average, 1);
     return Math.round((1e6 * weight * times * 1.9) / (times + 0.9 * norm));
   };
   return seen
-    .filter((message) => words.some((word) => termsOf(message).includes(word)))
+    .filter((message) => words.some((word) => timesIn(message, word) > 0))
     .map((message) => ({
       message,
       score: words.reduce((sum, word) => sum + part(message, word), 0),
