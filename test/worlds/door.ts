@@ -185,6 +185,7 @@ function packetDifferences(answer: Opened, { world, turn, plain, scope }: DoorTu
 export interface Answer {
   readonly code: string | null;
   readonly more: boolean | null;
+  readonly total: NonNullable<Expectation['total']> | null;
   readonly items: readonly Record<string, unknown>[] | null;
   readonly row: string;
   /** What goes to the agent, as the server wrote it. */
@@ -235,11 +236,11 @@ function answerDifferences(
 }
 
 /** The answer in the words of the expectation: without what the plain rules do not say, the marks. */
-function givenOf({ code, more, items }: Answer): Given {
+function givenOf({ code, more, total, items }: Answer): Given {
   const shown = (items ?? []).map((item) =>
     Object.fromEntries(Object.entries(item).filter(([name]) => name !== 'marked')),
   );
-  return { code, items: shown, more: more ?? false };
+  return { code, items: shown, more: more ?? false, ...(total !== null && { total }) };
 }
 
 type Given = Omit<Expectation, 'code'> & { readonly code: string | null };
@@ -266,8 +267,8 @@ cross join lateral earshot.mint_grant($2, '{*}', t.turn, l.lease_id, 'worker', l
 order by t.n`;
 
 const CALL = `
-select c.code, c.more, c.items, c::text as row,
-  jsonb_build_array(c.code, c.more, c.items, c.changes)::text as written
+select c.code, c.more, c.total, c.items, c::text as row,
+  jsonb_build_array(c.code, c.more, c.total, c.items, c.changes)::text as written
 from jsonb_to_recordset($1::text::jsonb) as t(n integer, digest text, tool text, arguments jsonb)
 cross join lateral earshot.call_tool(decode(t.digest, 'hex'), t.tool, t.arguments, null) c
 order by t.n`;

@@ -17,6 +17,7 @@ export interface Expectation {
   readonly code: RefusalCode | null;
   readonly items: readonly Readonly<Record<string, unknown>>[];
   readonly more: boolean;
+  readonly total?: { readonly messages: string; readonly complete: boolean };
 }
 
 const NOT_FOUND: Expectation = { code: 'not_found', items: [], more: false };
@@ -178,10 +179,11 @@ function searchCalls(turn: DoorTurn): Call[] {
     by = turn,
   ): Call => ({
     tool: 'search',
-    arguments: { query, limit: 100, ...given },
-    expected: all(
-      hits.map(({ message, score }) => ({ ...itemOf(by, message), score: String(score) })),
-    ),
+    arguments: { query, limit: 100, total: true, ...given },
+    expected: {
+      ...all(hits.map(({ message, score }) => ({ ...itemOf(by, message), score: String(score) }))),
+      total: { messages: String(hits.length), complete: true },
+    },
   });
   const hits = ranked(seen, [word]);
   const other = pick(WORDS, pick(world.picks, 3) + 1);
@@ -312,7 +314,7 @@ export function nextPages(call: Call, { items }: Answer): Call[] {
       tool: 'search',
       arguments: { ...call.arguments, limit: 1, ...cursor },
       expected: {
-        code: null,
+        ...call.expected,
         items: call.expected.items.slice(i, i + 1),
         more: i + 1 < call.expected.items.length,
       },
