@@ -354,7 +354,7 @@ begin
     other_floors := array_fill(1::bigint, array[cardinality(others)]);
     -- The one they are candidates of has something to say about their floors alone.
     ordered := p_readers[:first - 1] || p_readers[first + 1:] || p_readers[first];
-    batch := 2;
+    batch := greatest(2, 64 / cardinality(others));
     while cardinality(ordered) > 0 and cardinality(others) > 0 loop
       select n.ids, n.floors into others, other_floors
       from narrow(p_org, others, other_floors, ordered[1:batch], p_project_bound, p_now) n;

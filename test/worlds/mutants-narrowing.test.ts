@@ -330,7 +330,7 @@ const NEUTRAL: readonly ForcedMutant[] = [
   ),
   neutral(
     'readers of other routes are asked one at a time',
-    force('intersection', 'batch := 2;', 'batch := 1;'),
+    force('intersection', 'batch := greatest(2, 64 / cardinality(others));', 'batch := 1;'),
     force('intersection', '(batch * 4, 1024);\n    end loop', '(batch, 1024);\n    end loop'),
   ),
   neutral(
