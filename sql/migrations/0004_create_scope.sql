@@ -506,8 +506,9 @@ returns bytea
 language plpgsql stable as $$
 begin
   return (
-    select sha256(encode_part('earshot/audience/1') || encode_part(p_organization) || encode_part(p_destination)
-      || string_agg(encode_part(r.kind) || encode_part(r.external_id) || encode_part(r.floor),
+    select sha256(earshot.encode_part('earshot/audience/1') || earshot.encode_part(p_organization)
+      || earshot.encode_part(p_destination)
+      || string_agg(earshot.encode_part(r.kind) || earshot.encode_part(r.external_id) || earshot.encode_part(r.floor),
            ''::bytea order by r.kind collate "C", r.external_id collate "C"))
     from (select r.kind, r.external_id, min(r.floor) as floor,
             min(r.floor) = max(r.floor) and r.kind is not null and r.external_id is not null as one

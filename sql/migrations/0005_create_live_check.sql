@@ -74,7 +74,7 @@ begin
   result.floor := r.floor;
   result.audience_hash := fingerprint(d.org_name, d.name, result.readers);
   -- Whoever is not listed may be covered by the class.
-  if not (r.listed or reads(p_org, p_requester, p_destination, p_now)) then
+  if (r.listed or reads(p_org, p_requester, p_destination, p_now)) is not true then
     result.code := 'requester_left';
     return result;
   end if;

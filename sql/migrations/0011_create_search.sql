@@ -134,16 +134,17 @@ language plpgsql set search_path = earshot, pg_temp as $$
 declare
   c earshot.conversations;
 begin
+  select * into c from conversations x
+  where x.org_id = coalesce(new.org_id, old.org_id) and x.id = coalesce(new.conversation_id, old.conversation_id)
+  for share;
+  if c.visibility <> 'organization' or c.deleted or c.staged or c.default_floor > coalesce(new.seq, old.seq) then
+    return null;
+  end if;
+  if tg_op <> 'INSERT' then
+    perform unpost_open(old);
+  end if;
   if tg_op = 'DELETE' then
-    perform unpost_open(old);
     return null;
-  end if;
-  select * into c from conversations x where x.org_id = new.org_id and x.id = new.conversation_id for share;
-  if c.visibility <> 'organization' or c.deleted or c.staged or c.default_floor > new.seq then
-    return null;
-  end if;
-  if tg_op = 'UPDATE' then
-    perform unpost_open(old);
   end if;
   if new.state <> 'deleted' and may_leave(new) then
     perform post_open(new);

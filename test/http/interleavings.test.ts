@@ -134,12 +134,12 @@ test('the same question by one reader alone and then by two is never answered fr
   await acme.say('alone', 'ana', 'mine');
   const request = { destination: 'alone', requester: 'ana', trigger: '1' };
   const alone = await acme.turn(request);
-  expect(await alone.search('canary ana')).toEqual(['canary of ana']);
+  expect(await alone.search('"canary of ana"')).toEqual(['canary of ana']);
   await acme.put('conversations/alone/members/ben', { history: 'all' });
 
-  expect((await alone.tool('search', { query: 'canary ana' })).code).toBe('mode_changed');
+  expect((await alone.tool('search', { query: '"canary of ana"' })).code).toBe('mode_changed');
   const both = await acme.turn(request);
-  expect(await both.search('canary ana')).toEqual([]);
+  expect(await both.search('"canary of ana"')).toEqual([]);
   expect(both.grant.sessionId).not.toBe(alone.grant.sessionId);
 });
 

@@ -271,6 +271,7 @@ const INTERSECTION: readonly ForcedMutant[] = [
     'intersection',
     'ordered := ordered[batch + 1:]',
     'ordered := ordered[batch + 2:]',
+    force('intersection', 'batch := greatest(2, 64 / cardinality(others));', 'batch := 1;'),
   ),
   mutant(
     'what is open is listed as if it were not',

@@ -188,7 +188,7 @@ describe('each mutant of who reads what is told from the plain rules when', () =
         "and m.seq = p_trigger_seq and m.state <> 'deleted'",
         'and m.seq = p_trigger_seq',
       ),
-      mutant('anybody asks', 'judge_turn', 'not (r.listed or reads(', 'not (true or reads('),
+      mutant('anybody asks', 'judge_turn', 'if (r.listed or reads(', 'if (true or reads('),
       mutant(
         'whom the class covers does not ask',
         'judge_turn',
