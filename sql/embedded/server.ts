@@ -42,13 +42,23 @@ export interface RunningServer {
   stop(): Promise<void>;
 }
 
+/** Asks whether a server offers TLS; it answers with one byte, before any login (SSLRequest of PostgreSQL's protocol). */
+const SSL_REQUEST = Buffer.from([0, 0, 0, 8, 4, 210, 22, 47]);
+
 /** Whether a server is ready on this cluster. `socketFolder` is a short enough way to its folder. */
 export async function isServed(cluster: Cluster, socketFolder: string): Promise<boolean> {
   if ((await lockFile(cluster))?.status !== 'ready') return false;
+  // A connection alone says nothing: the system accepts it for a server that is dying. A living one answers.
   return new Promise((resolve) => {
     const socket = net.connect(join(socketFolder, `.s.PGSQL.${PORT}`));
-    socket.once('connect', () => resolve(true)).once('error', () => resolve(false));
-    socket.once('connect', () => socket.destroy());
+    const settle = (served: boolean) => {
+      socket.destroy();
+      resolve(served);
+    };
+    socket.setTimeout(2_000, () => settle(false));
+    socket.once('connect', () => socket.write(SSL_REQUEST));
+    socket.once('data', () => settle(true));
+    socket.once('error', () => settle(false)).once('close', () => settle(false));
   });
 }
 
