@@ -68,7 +68,7 @@ declare
   result earshot.tool_result;
 begin
   -- INVARIANT 16: out of scope and nonexistent look alike.
-  if wanted is null or not exists (select from in_scope(p_org, p_scope) s where s.conversation_id = wanted) then
+  if lowest is null then
     return row('not_found', null, false, null)::tool_result;
   end if;
   if backward then

@@ -137,7 +137,8 @@ begin
   select * into c from conversations x
   where x.org_id = coalesce(new.org_id, old.org_id) and x.id = coalesce(new.conversation_id, old.conversation_id)
   for share;
-  if c.visibility <> 'organization' or c.deleted or c.staged or c.default_floor > coalesce(new.seq, old.seq) then
+  if (c.visibility = 'organization' and not c.deleted and not c.staged
+      and c.default_floor <= coalesce(new.seq, old.seq)) is not true then
     return null;
   end if;
   if tg_op <> 'INSERT' then
@@ -425,10 +426,12 @@ declare
   wants_total constant boolean := coalesce((p_arguments ->> 'total')::boolean, false);
   config constant regconfig := (select o.text_search from organizations o where o.id = p_org);
   query constant earshot.search_query := parse_search(config, p_arguments ->> 'query');
-  wanted_conversation constant bigint := (select c.id from conversations c
-    where c.org_id = p_org and c.external_id = p_arguments ->> 'conversation');
-  wanted_author constant bigint := (select u.id from users u
-    where u.org_id = p_org and u.external_id = p_arguments ->> 'author');
+  -- One that does not exist is 0, and is searched for as one out of scope is.
+  wanted_conversation constant bigint := case when p_arguments ? 'conversation' then coalesce((
+    select c.id from conversations c
+    where c.org_id = p_org and c.external_id = p_arguments ->> 'conversation'), 0) end;
+  wanted_author constant bigint := case when p_arguments ? 'author' then coalesce((
+    select u.id from users u where u.org_id = p_org and u.external_id = p_arguments ->> 'author'), 0) end;
   filter constant earshot.search_filter := row(query.required, wanted_author, p_arguments ->> 'kind',
     (p_arguments ->> 'since')::timestamptz, (p_arguments ->> 'until')::timestamptz);
   after_score constant bigint := (p_arguments #>> '{after,score}')::bigint;
@@ -438,9 +441,7 @@ declare
   found_in_window bigint;
   result earshot.tool_result;
 begin
-  if query.any_term is null
-     or (p_arguments ? 'conversation' and wanted_conversation is null)
-     or (p_arguments ? 'author' and wanted_author is null) then
+  if query.any_term is null then
     return row(null, '{}'::hit[], false,
       case when wants_total then jsonb_build_object('messages', '0', 'complete', true) end)::tool_result;
   end if;
