@@ -110,7 +110,8 @@ language sql stable as $$
   from (
     select s.id, greatest(s.floor, max(f.floor)) as floor
     from unnest(p_ids, p_floors) as s(id, floor)
-    join earshot.conversations c on c.org_id = p_org and c.id = s.id
+    -- One that does not exist is asked about like any other, so that it takes as long.
+    left join earshot.conversations c on c.org_id = p_org and c.id = s.id
     left join lateral (select q.admits_guests from earshot.projects q
       where c.project_id is not null and q.org_id = p_org and q.id = c.project_id and q.status = 'active' limit 1) p on true
     cross join unnest(p_readers) as r
@@ -128,10 +129,10 @@ language sql stable as $$
         and m.org_id = p_org and m.user_id = r.key and m.conversation_id = s.id
         and (m.expires_at is null or m.expires_at > p_now) limit 1) m on true
     cross join lateral (select least(m.floor, o.floor) as floor) f
-    where not c.deleted and not c.staged
-      and (p_project_bound is null or c.project_id = p_project_bound)
     group by s.id, s.floor
     having count(f.floor) = cardinality(p_readers)
+      and bool_and(c.id is not null and not c.deleted and not c.staged
+        and (p_project_bound is null or c.project_id is not distinct from p_project_bound))
   ) kept
 $$;
 
@@ -375,14 +376,18 @@ end $$;
 -- The extent is the mode's: the destination alone, what the requester reads, or what every reader
 -- reads. The destination itself is in it at the audience's highest floor. A recipient is one more
 -- reader; one who is unknown or inactive reads nothing.
+--
+-- `p_within` names the conversations that the question is about, the destination aside: no others are asked
+-- for, which costs a probe for each of them and reader whatever the readers read, and nothing is `open`.
 create function earshot.turn_scope(p_org bigint, p_destination bigint, p_readers earshot.reader[],
   p_floor bigint, p_extent text, p_requester bigint, p_project_bound bigint, p_recipient text,
-  p_now timestamptz) returns earshot.scope
+  p_now timestamptz, p_within bigint[] default null) returns earshot.scope
 language plpgsql stable as $$
 declare
   nothing constant earshot.scope := row('{}'::bigint[], '{}'::bigint[], false, '{}'::bigint[], p_project_bound, p_destination);
   result earshot.scope := nothing;
   also earshot.reader[] := '{}';
+  together earshot.reader[];
 begin
   if p_recipient is not null then
     also := array(select person_reader(p_org, u.id) from users u
@@ -393,12 +398,16 @@ begin
   end if;
   case p_extent
     when 'destination' then null;
-    when 'requester' then
-      result := intersection(p_org, array[person_reader(p_org, p_requester)] || also, p_project_bound,
-        p_destination, p_now);
-    when 'audience' then
-      result := intersection(p_org, p_readers || also, p_project_bound, p_destination, p_now);
+    when 'requester' then together := array[person_reader(p_org, p_requester)] || also;
+    when 'audience' then together := p_readers || also;
   end case;
+  if together is not null and p_within is null then
+    result := intersection(p_org, together, p_project_bound, p_destination, p_now);
+  elsif together is not null then
+    select n.ids, n.floors into result.ids, result.floors
+    from narrow(p_org, array_remove(p_within, p_destination),
+      array_fill(1::bigint, array[cardinality(array_remove(p_within, p_destination))]), together, p_project_bound, p_now) n;
+  end if;
   -- The destination's own conditions hold already; a recipient still has to read it.
   if not p_destination = any (result.ids) then
     if cardinality(also) = 0 then

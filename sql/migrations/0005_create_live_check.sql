@@ -165,11 +165,13 @@ create function earshot.enter_grant(p_digest bytea) returns void
 language plpgsql volatile as $$
 declare
   found_org bigint;
+  -- An assignment, which is evaluated at once; `perform` would run a statement for each.
+  ignored text;
 begin
-  perform set_config('earshot.organization', '', true);
-  perform set_config('earshot.grant_digest', coalesce(encode(p_digest, 'hex'), ''), true);
+  ignored := set_config('earshot.organization', '', true);
+  ignored := set_config('earshot.grant_digest', coalesce(encode(p_digest, 'hex'), ''), true);
   select g.org_id into found_org from grants g where g.digest = p_digest;
-  perform set_config('earshot.organization', coalesce(found_org::text, ''), true);
+  ignored := set_config('earshot.organization', coalesce(found_org::text, ''), true);
 end $$;
 
 -- Question: does this grant still permit this tool, now?
@@ -236,14 +238,16 @@ end $$;
 -- audience that was seen to move counts, whatever check failed first. Others leave the grant as it is.
 create function earshot.revoke_grant(p_org bigint, p_grant uuid, p_code text, p_changes jsonb, p_now timestamptz)
 returns void
-language sql volatile as $$
-  update earshot.grants g
-  set revoked_at = p_now, revoked_code = case when p_changes is not null then 'audience_changed' else p_code end
-  where g.org_id = p_org and g.id = p_grant and g.revoked_at is null
-    and (p_changes is not null
-         or p_code in ('audience_changed', 'mode_changed', 'policy_changed', 'requester_left', 'empty_audience',
-                       'unlistable_audience', 'trigger_out_of_scope'))
-$$;
+language plpgsql volatile as $$
+begin
+  if p_changes is not null
+     or p_code in ('audience_changed', 'mode_changed', 'policy_changed', 'requester_left', 'empty_audience',
+                   'unlistable_audience', 'trigger_out_of_scope') then
+    update grants g
+    set revoked_at = p_now, revoked_code = case when p_changes is not null then 'audience_changed' else p_code end
+    where g.org_id = p_org and g.id = p_grant and g.revoked_at is null;
+  end if;
+end $$;
 
 -- Whether what was read is still readable in a scope, and unchanged: null, or the refusal. Every
 -- message among the sources is asked of the one predicate.
@@ -251,27 +255,23 @@ create type earshot.source as (conversation_id bigint, from_seq bigint, to_seq b
 
 create function earshot.judge_sources(p_org bigint, p_sources earshot.source[], p_scope earshot.scope)
 returns text
-language sql stable as $$
-  select case
-    -- An empty lineage is readable by nobody and clears nothing.
-    when count(*) = 0 or bool_or(not f.readable) then 'source_revoked'
-    when bool_or(f.changed) then 'source_changed'
-  end
-  from (
-    select
-      case when s.to_seq is null
-        then exists (select from earshot.in_scope(p_org, p_scope) i
-                     where i.conversation_id = s.conversation_id and s.from_seq >= i.floor)
-        else m.seq is not null
-      end as readable,
-      s.to_seq is not null and m.revision is distinct from s.revision as changed
-    from unnest(p_sources) s
-    left join lateral (
-      select v.seq, v.revision from earshot.visible_messages(p_org, p_scope) v
-      where s.to_seq is not null and v.conversation_id = s.conversation_id and v.seq = s.from_seq
-      limit 1) m on true
-  ) f
-$$;
+language plpgsql stable as $$
+begin
+  return (select case
+      -- An empty lineage is readable by nobody and clears nothing.
+      when count(*) = 0 or bool_or(case when f.to_seq is null then f.floor is null or f.from_seq < f.floor
+                                        else f.seq is null end) then 'source_revoked'
+      when bool_or(f.to_seq is not null and f.now is distinct from f.revision) then 'source_changed'
+    end
+    from (
+      select s.from_seq, s.to_seq, s.revision, i.floor, m.seq, m.revision as now
+      from unnest(p_sources) s
+      left join lateral (select i.floor from in_scope(p_org, p_scope) i
+        where i.conversation_id = s.conversation_id limit 1) i on true
+      left join lateral (select v.seq, v.revision from visible_in(p_org, p_scope, s.conversation_id, i.floor) v
+        where s.to_seq is not null and v.seq = s.from_seq limit 1) m on true
+    ) f);
+end $$;
 
 revoke execute on all functions in schema earshot from public;
 grant execute on all functions in schema earshot to earshot_scoped;

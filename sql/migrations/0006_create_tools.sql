@@ -53,106 +53,178 @@ language sql stable as $$
         where c.org_id = p_org and c.id = (p_message).conversation_id limit 1) c
 $$;
 
--- Messages of one conversation from a sequence, forward or backward.
-create function earshot.read_messages(p_org bigint, p_scope earshot.scope, p_arguments jsonb)
-returns earshot.tool_result
+-- Question: which other conversations decide what is seen of these messages of one conversation?
+-- Those of the messages that they embed, and those that a message which came out of a delivery was made from:
+-- one of these, one that they reply to, or one that they embed. Nothing below a floor is looked at.
+create function earshot.related_conversations(p_org bigint, p_scope earshot.scope, p_conversation bigint,
+  p_seqs bigint[]) returns bigint[]
 language plpgsql stable as $$
 declare
-  page constant integer := (p_arguments ->> 'limit')::integer;
-  wanted constant bigint := (select c.id from conversations c
-    where c.org_id = p_org and c.external_id = p_arguments ->> 'conversation');
-  lowest constant bigint := (select s.floor from in_scope(p_org, p_scope) s where s.conversation_id = wanted);
-  backward constant boolean := p_arguments ->> 'direction' = 'backward';
-  start_seq constant bigint := coalesce((p_arguments ->> 'fromSeq')::bigint,
-    case when backward then 9223372036854775807 else 1 end);
+  destination constant bigint := p_scope.destination_id;
+  lowest constant bigint := (select s.floor from in_scope(p_org, p_scope) s where s.conversation_id = p_conversation);
+begin
+  return array(
+    with page as materialized (
+      select m.seq, m.reply_to, m.delivery_id
+      from unnest(p_seqs) as x(seq)
+      cross join lateral (select v.* from conversation_messages(p_org, p_conversation, lowest, destination) v
+        where v.seq = x.seq limit 1) m
+    ), embedded as materialized (
+      select c.id, e.target_message from page p
+      join message_embeds e on e.org_id = p_org and e.conversation_id = p_conversation and e.seq = p.seq
+      join conversations c on c.org_id = p_org and c.external_id = e.target_conversation
+    ), made as materialized (
+      select p.delivery_id as id from page p
+      union
+      select parent.delivery_id from page p
+      cross join lateral (select v.delivery_id from conversation_messages(p_org, p_conversation, lowest, destination) v
+        where v.external_id = p.reply_to limit 1) parent
+      union
+      select target.delivery_id from embedded e
+      join in_scope(p_org, p_scope) s on s.conversation_id = e.id
+      cross join lateral (select v.delivery_id from conversation_messages(p_org, e.id, s.floor, destination) v
+        where v.external_id = e.target_message limit 1) target
+    )
+    select e.id from embedded e
+    union
+    select d.conversation_id from made
+    join delivery_sources d on d.org_id = p_org and d.delivery_id = made.id);
+end $$;
+
+-- A turn's scope as far as it decides what is seen of these messages of one conversation. What every reader
+-- reads besides is not asked for, so the cost is that of the page, whatever the readers read.
+create function earshot.page_scope(p_live earshot.live, p_recipient text, p_conversation bigint, p_seqs bigint[],
+  p_now timestamptz) returns earshot.scope
+language plpgsql stable as $$
+declare
+  standing constant earshot.standing := p_live.standing;
+  asked bigint[] := array[p_conversation];
+  related bigint[];
+  result earshot.scope;
+begin
+  loop
+    result := turn_scope(p_live.org_id, p_live.destination_id, standing.readers, standing.floor, standing.extent,
+      p_live.requester_id, standing.project_bound, p_recipient, p_now, asked);
+    exit when cardinality(p_seqs) = 0;
+    related := array(
+      select unnest(related_conversations(p_live.org_id, result, p_conversation, p_seqs))
+      except select unnest(asked));
+    exit when cardinality(related) = 0;
+    asked := asked || related;
+  end loop;
+  return result;
+end $$;
+
+-- The messages of one conversation that may be seen, from a sequence on, forward or backward; with a root,
+-- that message and the replies to it. Those that are there are taken first, then asked of the one predicate;
+-- where too few of them may be seen, more are taken.
+create function earshot.read_page(p_live earshot.live, p_recipient text, p_conversation bigint, p_from bigint,
+  p_backward boolean, p_root text, p_page integer, p_now timestamptz) returns earshot.tool_result
+language plpgsql stable as $$
+declare
+  org constant bigint := p_live.org_id;
+  lowest constant bigint := (
+    select s.floor from in_scope(org, page_scope(p_live, p_recipient, p_conversation, '{}', p_now)) s
+    where s.conversation_id = p_conversation);
+  taken integer := p_page + 1;
+  seqs bigint[];
+  extent earshot.scope;
   result earshot.tool_result;
 begin
   -- INVARIANT 16: out of scope and nonexistent look alike.
   if lowest is null then
     return row('not_found', null, false, null)::tool_result;
   end if;
-  if backward then
-    select null, array_agg(row(row(wanted, r.seq, r.seq, (r.message).revision)::source,
-        i.item)::hit order by r.place) filter (where r.place <= page),
-      coalesce(bool_or(r.place > page), false)
+  loop
+    if p_root is not null then
+      seqs := array(select m.seq from conversation_messages(org, p_conversation, lowest, p_live.destination_id) m
+        where (m.external_id = p_root or m.reply_to = p_root) and m.seq >= p_from order by m.seq limit taken);
+    elsif p_backward then
+      seqs := array(select m.seq from conversation_messages(org, p_conversation, lowest, p_live.destination_id) m
+        where m.seq <= p_from order by m.seq desc limit taken);
+    else
+      seqs := array(select m.seq from conversation_messages(org, p_conversation, lowest, p_live.destination_id) m
+        where m.seq >= p_from order by m.seq limit taken);
+    end if;
+    extent := page_scope(p_live, p_recipient, p_conversation, seqs, p_now);
+    select null, coalesce(array_agg(row(row(p_conversation, r.seq, r.seq, (r.message).revision)::source,
+        i.item)::hit order by r.place) filter (where r.place <= p_page), '{}'),
+      coalesce(bool_or(r.place > p_page), false)
     into result
-    from (select v as message, v.seq, row_number() over (order by v.seq desc) as place
-          from visible_in(p_org, p_scope, wanted, lowest) v
-          where v.seq <= start_seq
-          order by v.seq desc limit page + 1) r
-    cross join lateral message_item(p_org, p_scope, r.message) i;
-  else
-    select null, array_agg(row(row(wanted, r.seq, r.seq, (r.message).revision)::source,
-        i.item)::hit order by r.place) filter (where r.place <= page),
-      coalesce(bool_or(r.place > page), false)
-    into result
-    from (select v as message, v.seq, row_number() over (order by v.seq) as place
-          from visible_in(p_org, p_scope, wanted, lowest) v
-          where v.seq >= start_seq
-          order by v.seq limit page + 1) r
-    cross join lateral message_item(p_org, p_scope, r.message) i;
-  end if;
+    from (
+      select v.message, x.seq, row_number() over (order by x.place) as place
+      from unnest(seqs) with ordinality as x(seq, place)
+      cross join lateral (select v as message from visible_in(org, extent, p_conversation, lowest) v
+        where v.seq = x.seq limit 1) v
+      order by x.place limit p_page + 1
+    ) r
+    cross join lateral message_item(org, extent, r.message) i;
+    exit when result.more or cardinality(seqs) < taken;
+    taken := taken * 4;
+  end loop;
   return result;
 end $$;
 
--- The neighbours of one message, the message among them. One that is not visible is not found.
-create function earshot.read_around(p_org bigint, p_scope earshot.scope, p_arguments jsonb)
+-- The conversation of this name; 0 where there is none, which is asked about like one out of scope.
+create function earshot.conversation_named(p_org bigint, p_name text) returns bigint
+language plpgsql stable as $$
+begin
+  return coalesce((select c.id from conversations c where c.org_id = p_org and c.external_id = p_name), 0);
+end $$;
+
+-- Messages of one conversation from a sequence, forward or backward.
+create function earshot.read_messages(p_live earshot.live, p_arguments jsonb, p_now timestamptz)
 returns earshot.tool_result
 language plpgsql stable as $$
 declare
-  wanted constant bigint := (select c.id from conversations c
-    where c.org_id = p_org and c.external_id = p_arguments ->> 'conversation');
-  lowest constant bigint := (select s.floor from in_scope(p_org, p_scope) s where s.conversation_id = wanted);
-  anchor constant bigint := (p_arguments ->> 'seq')::bigint;
-  result earshot.tool_result;
+  backward constant boolean := p_arguments ->> 'direction' = 'backward';
 begin
-  if not exists (select from visible_in(p_org, p_scope, wanted, lowest) v
-                 where v.seq = anchor) then
-    return row('not_found', null, false, null)::tool_result;
+  return read_page(p_live, p_arguments ->> 'recipient',
+    conversation_named(p_live.org_id, p_arguments ->> 'conversation'),
+    coalesce((p_arguments ->> 'fromSeq')::bigint, case when backward then 9223372036854775807 else 1 end),
+    backward, null, (p_arguments ->> 'limit')::integer, p_now);
+end $$;
+
+-- The neighbours of one message, the message among them. One that is not visible is not found.
+create function earshot.read_around(p_live earshot.live, p_arguments jsonb, p_now timestamptz)
+returns earshot.tool_result
+language plpgsql stable as $$
+declare
+  wanted constant bigint := conversation_named(p_live.org_id, p_arguments ->> 'conversation');
+  anchor constant bigint := (p_arguments ->> 'seq')::bigint;
+  before earshot.tool_result;
+  result earshot.tool_result := read_page(p_live, p_arguments ->> 'recipient', wanted, anchor, false, null,
+    (p_arguments ->> 'after')::integer + 1, p_now);
+begin
+  if result.code is null and (result.hits[1].source).from_seq is distinct from anchor then
+    result := row('not_found', null, false, null)::tool_result;
   end if;
-  select null, array_agg(row(row(wanted, r.seq, r.seq, (r.message).revision)::source,
-      i.item)::hit order by r.seq), false
-  into result
-  from (
-    (select v as message, v.seq from visible_in(p_org, p_scope, wanted, lowest) v
-     where v.seq < anchor
-     order by v.seq desc limit (p_arguments ->> 'before')::integer)
-    union all
-    (select v as message, v.seq from visible_in(p_org, p_scope, wanted, lowest) v
-     where v.seq >= anchor
-     order by v.seq limit (p_arguments ->> 'after')::integer + 1)
-  ) r
-  cross join lateral message_item(p_org, p_scope, r.message) i;
+  if result.code is not null then
+    return result;
+  end if;
+  before := read_page(p_live, p_arguments ->> 'recipient', wanted, anchor - 1, true, null,
+    (p_arguments ->> 'before')::integer, p_now);
+  result.hits := array(select h from unnest(before.hits) with ordinality as b(source, item, place)
+    cross join lateral (select row(b.source, b.item)::hit as h) x order by b.place desc) || result.hits;
+  result.more := false;
   return result;
 end $$;
 
 -- The replies to one message, the message first.
-create function earshot.read_thread(p_org bigint, p_scope earshot.scope, p_arguments jsonb)
+create function earshot.read_thread(p_live earshot.live, p_arguments jsonb, p_now timestamptz)
 returns earshot.tool_result
 language plpgsql stable as $$
 declare
-  page constant integer := (p_arguments ->> 'limit')::integer;
-  after_seq constant bigint := coalesce((p_arguments #>> '{after,seq}')::bigint, 0);
-  wanted constant bigint := (select c.id from conversations c
-    where c.org_id = p_org and c.external_id = p_arguments ->> 'conversation');
-  lowest constant bigint := (select s.floor from in_scope(p_org, p_scope) s where s.conversation_id = wanted);
-  root constant text := (select v.external_id from visible_in(p_org, p_scope, wanted, lowest) v
-    where v.seq = (p_arguments ->> 'seq')::bigint);
-  result earshot.tool_result;
+  wanted constant bigint := conversation_named(p_live.org_id, p_arguments ->> 'conversation');
+  seq constant bigint := (p_arguments ->> 'seq')::bigint;
+  root constant earshot.tool_result := read_page(p_live, p_arguments ->> 'recipient', wanted, seq, false, null, 1, p_now);
 begin
-  if root is null then
+  if root.code is not null or (root.hits[1].source).from_seq is distinct from seq then
     return row('not_found', null, false, null)::tool_result;
   end if;
-  select null, array_agg(row(row(wanted, r.seq, r.seq, (r.message).revision)::source,
-      i.item)::hit order by r.place) filter (where r.place <= page),
-    coalesce(bool_or(r.place > page), false)
-  into result
-  from (select v as message, v.seq, row_number() over (order by v.seq) as place
-        from visible_in(p_org, p_scope, wanted, lowest) v
-        where (v.external_id = root or v.reply_to = root) and v.seq > after_seq
-        order by v.seq limit page + 1) r
-  cross join lateral message_item(p_org, p_scope, r.message) i;
-  return result;
+  return read_page(p_live, p_arguments ->> 'recipient', wanted,
+    coalesce((p_arguments #>> '{after,seq}')::bigint + 1, 1), false, root.hits[1].item ->> 'id',
+    (p_arguments ->> 'limit')::integer, p_now);
 end $$;
 
 -- The conversations in scope, with the count and the latest time of what is visible in each. A page
@@ -203,13 +275,15 @@ begin
   if p_live.code is not null or p_live.org_id is null then
     return null;
   end if;
-  extent := turn_scope(org, p_live.destination_id, standing.readers, standing.floor, standing.extent,
-    p_live.requester_id, standing.project_bound, p_arguments ->> 'recipient', p_now);
+  if p_tool in ('search', 'list_conversations') then
+    extent := turn_scope(org, p_live.destination_id, standing.readers, standing.floor, standing.extent,
+      p_live.requester_id, standing.project_bound, p_arguments ->> 'recipient', p_now);
+  end if;
   return case p_tool
     when 'search' then search_messages(org, extent, p_arguments)
-    when 'read' then read_messages(org, extent, p_arguments)
-    when 'around' then read_around(org, extent, p_arguments)
-    when 'thread' then read_thread(org, extent, p_arguments)
+    when 'read' then read_messages(p_live, p_arguments, p_now)
+    when 'around' then read_around(p_live, p_arguments, p_now)
+    when 'thread' then read_thread(p_live, p_arguments, p_now)
     when 'list_conversations' then list_conversations(org, extent, p_arguments)
   end;
 end $$;

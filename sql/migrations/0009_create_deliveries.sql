@@ -8,11 +8,12 @@
 
 -- The projects that decide who reads these conversations.
 create function earshot.projects_of(p_org bigint, p_conversations bigint[]) returns bigint[]
-language sql stable as $$
-  select array(select distinct c.project_id from earshot.conversations c
+language plpgsql stable as $$
+begin
+  return array(select distinct c.project_id from conversations c
                where c.org_id = p_org and c.id = any (p_conversations) and c.project_id is not null
-               order by c.project_id)
-$$;
+               order by c.project_id);
+end $$;
 
 -- Locks what decides who reads these conversations. A conversation that moved to another project in
 -- between would leave that project unlocked: the whole is tried again (40001).
@@ -34,22 +35,41 @@ end $$;
 
 -- What a turn's sessions were shown, flattened: with each message that came out of a delivery, what
 -- that delivery was made from.
-create function earshot.turn_sources(p_org bigint, p_turn uuid) returns setof earshot.source
-language sql stable as $$
-  with shown as (
-    select distinct l.conversation_id, l.from_seq, l.to_seq, l.revision
-    from earshot.grants g
-    join earshot.ledger_entries l on l.org_id = p_org and l.session_id = g.session_id
-    where g.org_id = p_org and g.turn_id = p_turn
-  )
-  select row(s.conversation_id, s.from_seq, s.to_seq, s.revision)::earshot.source from shown s
-  union
-  select row(d.conversation_id, d.from_seq, d.to_seq, d.revision)::earshot.source
-  from shown s
-  join earshot.messages m on m.org_id = p_org and m.conversation_id = s.conversation_id and m.seq = s.from_seq
-  join earshot.delivery_sources d on d.org_id = p_org and d.delivery_id = m.delivery_id
-  where s.to_seq is not null
-$$;
+create function earshot.turn_sources(p_org bigint, p_turn uuid) returns earshot.source[]
+language plpgsql stable as $$
+begin
+  return array(
+    with shown as materialized (
+      select distinct l.conversation_id, l.from_seq, l.to_seq, l.revision
+      from grants g
+      join ledger_entries l on l.org_id = p_org and l.session_id = g.session_id
+      where g.org_id = p_org and g.turn_id = p_turn
+    )
+    select row(s.conversation_id, s.from_seq, s.to_seq, s.revision)::source
+    from (
+      select * from shown
+      union
+      select d.conversation_id, d.from_seq, d.to_seq, d.revision
+      from shown s
+      join messages m on m.org_id = p_org and m.conversation_id = s.conversation_id and m.seq = s.from_seq
+      join delivery_sources d on d.org_id = p_org and d.delivery_id = m.delivery_id
+      where s.to_seq is not null
+    ) s);
+end $$;
+
+-- Every conversation whose readability decides about these sources: their own, and those that a source which
+-- came out of a delivery was made from.
+create function earshot.conversations_of(p_org bigint, p_sources earshot.source[]) returns bigint[]
+language plpgsql stable as $$
+begin
+  return array(
+    select s.conversation_id from unnest(p_sources) s
+    union
+    select d.conversation_id from unnest(p_sources) s
+    join messages m on m.org_id = p_org and m.conversation_id = s.conversation_id and m.seq = s.from_seq
+    join delivery_sources d on d.org_id = p_org and d.delivery_id = m.delivery_id
+    where s.to_seq is not null);
+end $$;
 
 -- `own`: the code speaks of the turn's own destination, so a refusal for good ends the grant.
 create type earshot.verdict as (code text, standing earshot.standing, changes jsonb, own boolean);
@@ -80,7 +100,8 @@ begin
     end if;
   end if;
   result.code := judge_sources(p_org, p_sources, turn_scope(p_org, p_destination, (result.standing).readers,
-    (result.standing).floor, (result.standing).extent, p_turn.requester_id, (result.standing).project_bound, null, p_now));
+    (result.standing).floor, (result.standing).extent, p_turn.requester_id, (result.standing).project_bound, null, p_now,
+    conversations_of(p_org, p_sources)));
   return result;
 end $$;
 
@@ -111,7 +132,8 @@ create function earshot.propose_delivery(p_digest bytea, p_delivery uuid, p_dest
   p_content_type text, p_key text, p_request_digest bytea, p_max_age interval,
   out code text, out delivery_id uuid, out status text, out organization text, out audience_hash text,
   out expires_at text, out changes jsonb, out elsewhere boolean)
-language plpgsql volatile security definer set search_path = earshot, pg_temp set jit = off as $$
+language plpgsql volatile security definer
+set search_path = earshot, pg_temp set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
   t timestamptz;
   org bigint;
@@ -147,7 +169,7 @@ begin
   end if;
 
   -- Lock.
-  sources := array(select s from turn_sources(org, turn.id) s);
+  sources := turn_sources(org, turn.id);
   perform lock_readability(org, array(
     select destination union select turn.destination_id union select s.conversation_id from unnest(sources) s));
   select * into turn from turns t0 where t0.org_id = org and t0.id = turn.id for no key update;
@@ -177,7 +199,7 @@ begin
       return;
     end if;
   end if;
-  sources := array(select s from turn_sources(org, turn.id) s);
+  sources := turn_sources(org, turn.id);
   v := judge_proposal(p_digest, destination, sources, t);
   changes := v.changes;
   elsewhere := destination <> turn.destination_id;
@@ -290,7 +312,8 @@ end $$;
 create function earshot.release_delivery(p_organization text, p_delivery uuid, p_audience_hash bytea,
   p_payload_sha256 bytea, p_shown text[], p_acknowledge_within interval,
   out code text, out destination text, out payload bytea, out content_type text, out acknowledge_by text)
-language plpgsql volatile security definer set search_path = earshot, pg_temp set jit = off as $$
+language plpgsql volatile security definer
+set search_path = earshot, pg_temp set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
   org constant bigint := enter_organization(p_organization);
   t timestamptz;

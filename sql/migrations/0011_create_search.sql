@@ -321,8 +321,16 @@ begin
       from earshot.conversation_messages(p_org, s.id, s.floor, (p_scope).destination_id) m
       where m.terms <> '' offset 0) m
     where p_conversation is null or s.id = p_conversation
-  ), hits as materialized (
-    select l.id, l.seq, l.length, l.authored, l.frequencies from listed l where l.frequencies is not null
+  ), occurrences as materialized (
+    select a.place, h.id, h.seq, h.length, h.authored, h.frequencies[a.place] as frequency
+    from listed h cross join generate_series(1, cardinality((p_query).terms)) as a(place)
+    where h.frequencies[a.place] > 0
+    union all
+    select a.place::integer, p.conversation_id, p.seq, p.length, p.authored, p.frequency::integer
+    from unnest((p_query).lexemes, (p_query).prefixes) with ordinality as a(lexeme, prefix, place)
+    cross join lateral (
+      select p.conversation_id, p.seq, p.length, p.authored, p.frequency
+      from earshot.open_occurrences(p_org, p_scope, a.lexeme, a.prefix, p_conversation) p offset 0) p
   ), size as materialized (
     select l.messages + o.messages as messages,
       (l.terms + o.terms) / greatest(l.messages + o.messages, 1)::float8 as average
@@ -335,36 +343,23 @@ begin
            select from earshot.conversations c
            where c.org_id = p_org and c.id = o.conversation_id and c.project_id = (p_scope).project_bound))) o
   ), weights as materialized (
-    select f.lexeme, f.prefix, f.place, z.average,
-      ln(1 + (z.messages - f.messages + 0.5::float8) / (f.messages + 0.5::float8)) as weight
-    from size z cross join (
-      select a.lexeme, a.prefix, a.place,
-        (select count(*) from hits h where h.authored and h.frequencies[a.place] > 0)
-        + (select count(*) from earshot.open_occurrences(p_org, p_scope, a.lexeme, a.prefix, p_conversation) p
-           where p.authored) as messages
-      from unnest((p_query).lexemes, (p_query).prefixes) with ordinality as a(lexeme, prefix, place) offset 0) f
+    select f.place, 0.9::float8 * 0.6::float8 as base, 0.9::float8 * 0.4::float8 / greatest(z.average, 1) as by_length,
+      1e6::float8 * 1.9::float8 * ln(1 + (z.messages - f.messages + 0.5::float8) / (f.messages + 0.5::float8)) as weight
+    from size z
+    cross join (select o.place, count(*) filter (where o.authored) as messages from occurrences o group by o.place) f
   ), scored as materialized (
-    select o.id, o.seq, sum(round(1e6::float8 * o.weight * o.frequency * 1.9::float8
-      / (o.frequency + 0.9::float8 * (0.6::float8 + 0.4::float8 * o.length / greatest(o.average, 1)))
-      )::bigint)::bigint as score
-    from (
-      select h.id, h.seq, h.length, h.frequencies[w.place] as frequency, w.weight, w.average
-      from hits h cross join weights w where h.frequencies[w.place] > 0
-      union all
-      select p.conversation_id, p.seq, p.length, p.frequency::integer, w.weight, w.average
-      from weights w
-      cross join lateral (select p.conversation_id, p.seq, p.length, p.frequency
-        from earshot.open_occurrences(p_org, p_scope, w.lexeme, w.prefix, p_conversation) p offset 0) p
-    ) o
+    -- Whole numbers far below 2^53: their sum in floating point is exact.
+    select o.id, o.seq, sum(round(w.weight * o.frequency / (o.frequency + w.base + w.by_length * o.length)))::bigint as score
+    from occurrences o join weights w on w.place = o.place
     group by o.id, o.seq
-  ), ranked as materialized (
-    select s.id, s.seq, s.score from scored s
-    where p_after_score is null or s.score < p_after_score or (s.score = p_after_score and s.seq <= p_after_seq)
   ), last as materialized (
-    select r.score, r.seq from ranked r order by r.score desc, r.seq desc offset p_window - 1 limit 1
+    select s.score, s.seq from scored s
+    where p_after_score is null or s.score < p_after_score or (s.score = p_after_score and s.seq <= p_after_seq)
+    order by s.score desc, s.seq desc offset p_window - 1 limit 1
   )
-  select r.id, r.seq, r.score from ranked r
-  where not exists (select from last l where (r.score, r.seq) < (l.score, l.seq));
+  select s.id, s.seq, s.score from scored s
+  where (p_after_score is null or s.score < p_after_score or (s.score = p_after_score and s.seq <= p_after_seq))
+    and (s.score, s.seq) >= (coalesce((select l.score from last l), 0), coalesce((select l.seq from last l), 0));
 end $$;
 
 -- Whether a candidate is a hit: visible, and what the query and the filters ask for.

@@ -100,8 +100,7 @@ export async function scopedMessages(
   let most = 0;
   for (const { destination } of group.audiences) {
     const [row] = await sql<{ count: string }[]>`
-      select count(*) from bench_run.scope_rows(${destination}) s
-      join earshot.messages m on m.org_id = 1 and m.conversation_id = s.id and m.seq >= s.floor`;
+      select bench_run.scope_messages(${destination}) as count`;
     most = Math.max(most, Number(row?.count ?? 0));
   }
   return most;

@@ -20,7 +20,7 @@ import { fetchingShape, PERSONAL_POLICY, rowSecurityShape } from './peers-applic
 import { casbinShape, cedarShape } from './peers-in-process.ts';
 import { READABLE, sqlShapes } from './peers-sql.ts';
 import type { BenchDatabase, BenchServer } from './server.ts';
-import { judge, LIVE_CHECKS, POWER, RETRIEVALS, type Judged } from './targets.ts';
+import { judge, LARGE, LIVE_CHECKS, RETRIEVALS, type Judged } from './targets.ts';
 
 /** What a run of the scope bench found. */
 export interface ScopeResult {
@@ -74,7 +74,7 @@ export async function measureScope(
 
   const asking = await askingOf(database, all);
   const scoped = new Map<string, number>();
-  for (const name of POWER) {
+  for (const name of LARGE) {
     const one = asking.get(name);
     if (one !== undefined) scoped.set(name, await scopedMessages(database, one));
   }
@@ -92,7 +92,7 @@ export async function measureScope(
       ...shapeCases([earshot, ...wide], rest),
       ...mentionCases(database, groups),
       ...liveCheckCases(database, of(LIVE_CHECKS.flatMap((bound) => bound.groups))),
-      ...retrieveCases(database, of([...RETRIEVALS.groups, ...POWER])),
+      ...retrieveCases(database, of([...RETRIEVALS.groups, ...LARGE])),
       ...readCases(database, of(MENTIONED.flatMap((name) => [name, `mention-${name}`]))),
       ...(await deliveryCases(database, delivering)),
       ...http.cases,
@@ -117,7 +117,7 @@ async function askingOf(
   const wanted = new Set([
     ...LIVE_CHECKS.flatMap((bound) => bound.groups),
     ...RETRIEVALS.groups,
-    ...POWER,
+    ...LARGE,
     ...MENTIONED,
     ...MENTIONED.map((name) => `mention-${name}`),
     'squad5',

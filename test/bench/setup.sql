@@ -62,6 +62,13 @@ begin
   where not (found.open and c.visibility = 'organization' and s.floor = c.default_floor);
 end $$;
 
+-- How many messages a search goes over.
+create function bench_run.scope_messages(p_destination bigint) returns bigint
+language plpgsql volatile security definer set search_path = earshot, pg_temp as $$
+begin
+  return (select count(*) from visible_messages(1, bench_run.scope_of(p_destination)));
+end $$;
+
 create function bench_run.turn_scope_size(p_destination bigint, p_extent text) returns integer
 language plpgsql volatile security definer set search_path = earshot, pg_temp as $$
 declare
@@ -90,7 +97,7 @@ declare
   setting text;
 begin
   revoke execute on all functions in schema bench_run from public;
-  foreach signature in array array['nothing(bigint)', 'scope_size(bigint)', 'scope_rows(bigint)',
+  foreach signature in array array['nothing(bigint)', 'scope_size(bigint)', 'scope_rows(bigint)', 'scope_messages(bigint)',
     'turn_scope_size(bigint, text)', 'live_code(bytea)'] loop
     foreach setting in array (select proconfig from pg_proc where oid = 'earshot.call_tool'::regproc) loop
       execute format('alter function bench_run.%s set %s', signature, regexp_replace(setting, '=', ' to '));

@@ -56,7 +56,7 @@ const NARROW: readonly ForcedMutant[] = [
   mutant(
     'the project bound is dropped',
     'narrow',
-    'and (p_project_bound is null or c.project_id = p_project_bound)',
+    'and (p_project_bound is null or c.project_id is not distinct from p_project_bound)',
     '',
   ),
   mutant('deleted conversations are read', 'narrow', 'not c.deleted and', ''),

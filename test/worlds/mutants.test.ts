@@ -130,14 +130,14 @@ describe('each mutant of who reads what is told from the plain rules when', () =
       mutant(
         'a recipient does not count among the readers',
         'turn_scope',
-        'intersection(p_org, p_readers || also,',
-        'intersection(p_org, p_readers,',
+        'p_readers || also',
+        'p_readers',
       ),
       mutant(
         'a recipient does not count beside the requester',
         'turn_scope',
-        'array[person_reader(p_org, p_requester)] || also,',
-        'array[person_reader(p_org, p_requester)],',
+        'array[person_reader(p_org, p_requester)] || also',
+        'array[person_reader(p_org, p_requester)]',
       ),
       mutant(
         'an open destination is listed twice',
@@ -215,9 +215,27 @@ describe('each mutant of who reads what is told from the plain rules when', () =
       ),
       mutant(
         'a hidden conversation answers with nothing',
-        'read_messages',
+        'read_page',
         "return row('not_found', null, false, null)",
         'return row(null, null, false, null)',
+      ),
+      mutant(
+        'the conversation of an embedded message is not asked for',
+        'related_conversations',
+        'select e.id from embedded e\n    union\n',
+        '',
+      ),
+      mutant(
+        'what a message was made from is not asked for',
+        'related_conversations',
+        'select p.delivery_id as id from page p',
+        'select null::uuid as id',
+      ),
+      mutant(
+        'a page ends where something in it is hidden',
+        'read_page',
+        'exit when result.more or cardinality(seqs) < taken;',
+        'exit;',
       ),
     ],
     [],

@@ -29,7 +29,7 @@ export function force(routine: string, from: string, to: string): Change {
 }
 
 const seen = fc.sample(worlds, { numRuns: 400, seed: 4 });
-const NEUTRAL_WORLDS = 100;
+const NEUTRAL_WORLDS = 60;
 
 /** Registers a test for each mutant, which has to be caught, and for each change that must not show. */
 export function tellApart(mutants: readonly ForcedMutant[], neutral: readonly ForcedMutant[]) {
