@@ -1,5 +1,6 @@
 import { isUtf8 } from 'node:buffer';
 import type { OpenAPIHono } from '@hono/zod-openapi';
+import type { Context } from 'hono';
 import { bodyLimit } from 'hono/body-limit';
 import { HTTPException } from 'hono/http-exception';
 import { timeout } from 'hono/timeout';
@@ -13,8 +14,10 @@ import { docsRoutes } from './routes/docs.ts';
 import { explainRoutes } from './routes/explain.ts';
 import { factRoutes } from './routes/facts.ts';
 import { factStreamRoutes } from './routes/fact-stream.ts';
+import { grantRoutes } from './routes/grants.ts';
 import { operationRoutes } from './routes/operation.ts';
 import { organizationRoutes } from './routes/organizations.ts';
+import { personaRoutes } from './routes/personas.ts';
 import { newRoutes } from './routes/route-app.ts';
 import { toolRoutes } from './routes/tools.ts';
 import { turnRoutes } from './routes/turns.ts';
@@ -39,7 +42,8 @@ export function createApp(gateway: Gateway): OpenAPIHono {
   app.use(telemetry());
   app.use(async (context, next) => {
     await next();
-    context.header('cache-control', 'no-store');
+    // What may be kept says so itself: the public keys.
+    if (!context.res.headers.has('cache-control')) context.header('cache-control', 'no-store');
     context.header('x-content-type-options', 'nosniff');
   });
   app.use(async (context, next) => {
@@ -48,15 +52,16 @@ export function createApp(gateway: Gateway): OpenAPIHono {
   });
   app.use('/v1/*', rateLimit(config.requestsPerSecond));
   app.use(timeout(config.requestTimeoutMs, () => new HTTPException(503)));
-  app.use(
-    bodyLimit({
-      maxSize: config.maxBodyBytes,
-      onError: (context) => problem(context, refuse('too_large')),
-    }),
+  const limit = bodyLimit({
+    maxSize: config.maxBodyBytes,
+    onError: (context) => problem(context, refuse('too_large')),
+  });
+  app.use((context, next) =>
+    saysItFits(context, config.maxBodyBytes) ? next() : limit(context, next),
   );
   app.use(async (context, next) => {
     // Read once here; what reads it later gets these bytes. A decoder would repair them instead.
-    const isSound = context.req.raw.body === null || isUtf8(await context.req.arrayBuffer());
+    const isSound = !hasBody(context) || isUtf8(await context.req.arrayBuffer());
     if (isSound) return next();
     return problem(context, refuse('invalid_input', { detail: 'The body is not UTF-8.' }));
   });
@@ -70,7 +75,9 @@ export function createApp(gateway: Gateway): OpenAPIHono {
   app.route('/', organizationRoutes(gateway));
   app.route('/', factRoutes(gateway));
   app.route('/', factStreamRoutes(gateway));
+  app.route('/', personaRoutes(gateway));
   app.route('/', turnRoutes(gateway));
+  app.route('/', grantRoutes(gateway));
   app.route('/', toolRoutes(gateway));
   app.route('/', deliveryRoutes(gateway));
   app.route('/', explainRoutes(gateway));
@@ -85,6 +92,19 @@ export function createApp(gateway: Gateway): OpenAPIHono {
     docsRoutes(() => app.getOpenAPI31Document(DOCUMENT)),
   );
   return app;
+}
+
+const hasBody = ({ req }: Context) => req.method !== 'GET' && req.method !== 'HEAD';
+
+/**
+ * Whether a request says how long its body is, and that is within the limit: the server holds it to that. The
+ * limit's own middleware would build a whole request of the platform first, which costs as much as all routing.
+ */
+function saysItFits({ req }: Context, most: number): boolean {
+  const length = req.header('content-length');
+  return (
+    length !== undefined && req.header('transfer-encoding') === undefined && Number(length) <= most
+  );
 }
 
 /**

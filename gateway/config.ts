@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { parse as parseYaml } from 'yaml';
 import { z } from 'zod';
+import { IssuerList } from './issuer-settings.ts';
 
 const whole = (min: number, max: number, otherwise: number) =>
   z.coerce
@@ -16,6 +17,15 @@ const postgresUrl = z
   .regex(/^postgres(ql)?:\/\//, 'must be a postgresql:// URL')
   .optional();
 
+/** 32 bytes or more that nobody can guess. What looks typed rather than drawn is refused. */
+const drawnSecret = z
+  .string()
+  .regex(/^[A-Za-z0-9_-]{43,}$/, 'must be 32 random bytes or more in base64url')
+  .refine(
+    (text) => new Set(Buffer.from(text, 'base64url')).size >= 16,
+    'must be random: it repeats itself',
+  );
+
 const Config = z.strictObject({
   /** The gateway's login. Without it the gateway runs an embedded PostgreSQL in its data folder. */
   databaseUrl: postgresUrl,
@@ -27,10 +37,14 @@ const Config = z.strictObject({
     .min(1)
     .default('earshot-data')
     .transform((path) => resolve(path)),
+  /** Seals the keys in the database. Without it they are in a file of the data folder. */
+  keySecret: drawnSecret.optional(),
   host: z.string().min(1).default('127.0.0.1'),
   port: whole(0, 65535, 8787),
   /** The `iss` of every token of this gateway. */
   issuer: z.string().min(1).max(200).default('earshot'),
+  /** Other issuers of callers' tokens. From the file alone. */
+  issuers: IssuerList.optional(),
   /** How far two clocks may be apart. */
   clockToleranceSeconds: whole(0, 60, 5),
   grantSeconds: whole(1, 3600, 600),
@@ -61,7 +75,7 @@ export class ConfigError extends Error {}
 /**
  * Reads the configuration: the file named by `EARSHOT_CONFIG` (YAML or JSON), then the environment
  * over it (`databaseUrl` is `DATABASE_URL`, `databaseAdminUrl` is `DATABASE_ADMIN_URL`, any other key
- * is `EARSHOT_` and its name in capitals: `grantSeconds` is `EARSHOT_GRANT_SECONDS`).
+ * is `EARSHOT_` and its name in capitals: `grantSeconds` is `EARSHOT_GRANT_SECONDS`). `issuers` is in the file alone.
  *
  * Throws a {@link ConfigError} that names the first bad value, and an unknown `EARSHOT_` variable.
  */
@@ -76,10 +90,18 @@ export function readConfig(environment: NodeJS.ProcessEnv): Config {
     }
   }
   const parsed = Config.safeParse(values);
-  if (parsed.success) return Object.freeze(parsed.data);
-  const [issue] = parsed.error.issues;
-  const key = issue?.path[0]?.toString() ?? issue?.message ?? '';
-  throw new ConfigError(`${variableOf(key)} (${key}): ${issue?.message ?? 'is not valid'}`);
+  if (!parsed.success) {
+    const [issue] = parsed.error.issues;
+    const key = issue?.path[0]?.toString() ?? issue?.message ?? '';
+    const where = issue?.path.map(String).join('.') ?? key;
+    const name = key === 'issuers' ? where : `${variableOf(key)} (${key})`;
+    throw new ConfigError(`${name}: ${issue?.message ?? 'is not valid'}`);
+  }
+  const { issuer, issuers } = parsed.data;
+  if (issuers?.some((other) => other.issuer === issuer)) {
+    throw new ConfigError("issuers: one has the gateway's own name (EARSHOT_ISSUER)");
+  }
+  return Object.freeze(parsed.data);
 }
 
 function fromFile(path: string | undefined): Record<string, unknown> {

@@ -2,7 +2,7 @@ import type { Context } from 'hono';
 import type { ContentfulStatusCode } from 'hono/utils/http-status';
 import { z } from '@hono/zod-openapi';
 import { REFUSALS, type Refusal } from '../policy/refusal.ts';
-import type { AudienceChanges } from '../sql/grants.ts';
+import { AudienceChanges } from '../sql/grants.ts';
 
 /** Problem details (RFC 9457), with the code of the closed set and what to do next. */
 export const Problem = z
@@ -14,10 +14,9 @@ export const Problem = z
     code: z.enum(Object.keys(REFUSALS) as [keyof typeof REFUSALS]),
     recovery: z.string().optional(),
     decision: z.string().optional(),
-    changes: z
-      .object({ added: z.int(), gone: z.int(), floorsMoved: z.int() })
-      .optional()
-      .openapi({ description: 'How the audience moved: counts, no names.' }),
+    changes: AudienceChanges.optional().openapi({
+      description: 'How the audience moved: counts, and names for a client with the scope `names`.',
+    }),
   })
   .openapi('Problem');
 

@@ -11,7 +11,8 @@ import { problem } from './problem.ts';
 export function rateLimit(perSecond: number): MiddlewareHandler {
   const limiter = new RateLimiterMemory({ points: perSecond, duration: 1 });
   return async (context, next) => {
-    const token = context.req.header('authorization') ?? '';
+    // The scheme may be written in any case, and gives nobody another share.
+    const token = (context.req.header('authorization') ?? '').replace(/^Bearer +/i, '');
     // The limiter's table holds no credential.
     const key = createHash('sha256').update(token).digest('base64url');
     try {

@@ -22,17 +22,23 @@ export interface GrantClaims {
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 
+/** The claims that a grant has: each of them and no other. */
+const CLAIMS = 'act,ah,aud,dest,exp,fence,iat,iss,jti,lease,nbf,org,sub,turn';
+
 /**
  * Admits the claims of a verified grant token, or refuses them as malformed. A lifetime above the
- * maximum is refused even when it is signed, which also catches times in milliseconds.
+ * maximum is refused even when it is signed, which also catches times in milliseconds. A claim that
+ * no grant has is refused too: one that would bind the token to something must not be passed over.
  */
 export function judgeGrantClaims(
   claims: Readonly<Record<string, unknown>>,
   maxLifetimeSeconds: number,
 ): GrantClaims | Refusal {
-  const { jti, sub, act, org, turn, lease, fence, dest, ah, iat, exp } = claims;
-  const persona = typeof act === 'object' && act !== null && 'sub' in act ? act.sub : undefined;
+  const { jti, aud, sub, act, org, turn, lease, fence, dest, ah, iat, nbf, exp } = claims;
+  const persona = soleMember(act, 'sub');
   const sound =
+    Object.keys(claims).sort().join() === CLAIMS &&
+    isText(aud) &&
     isText(jti) &&
     /^[A-Za-z0-9_-]{43}$/.test(jti) &&
     isText(sub) &&
@@ -48,8 +54,11 @@ export function judgeGrantClaims(
     isText(ah) &&
     /^[0-9a-f]{64}$/.test(ah) &&
     isSeconds(iat) &&
+    isSeconds(nbf) &&
     isSeconds(exp) &&
-    exp > iat &&
+    // The beginning was held against the clock; so nothing is issued in the future either.
+    iat <= nbf &&
+    nbf < exp &&
     exp - iat <= maxLifetimeSeconds;
   if (!sound) return refuse('malformed_token');
   return {
@@ -66,6 +75,13 @@ export function judgeGrantClaims(
     issuedAt: iat,
     expiresAt: exp,
   };
+}
+
+/** The member of an object that has this one and no other. */
+function soleMember(value: unknown, name: string): unknown {
+  if (typeof value !== 'object' || value === null) return undefined;
+  const [entry, ...more] = Object.entries(value);
+  return entry?.[0] === name && more.length === 0 ? entry[1] : undefined;
 }
 
 function isText(value: unknown): value is string {

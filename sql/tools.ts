@@ -91,7 +91,7 @@ export function callConversationTool(
 
 const CallRow = z.object({
   code: z.string().nullable(),
-  decision_id: z.string(),
+  decision_id: z.string().nullable(),
   decided_at: z.string(),
   grant_id: z.string().nullable(),
   policy_revision: z.string().nullable(),
@@ -116,7 +116,12 @@ async function callTool<Row>(
   if (row.code !== null) {
     return { ...refusalOf(row.code, decisionOf(row.decision_id)), ...changesOf(row.changes) };
   }
-  if (row.grant_id === null || row.policy_revision === null || row.more === null) {
+  if (
+    row.decision_id === null ||
+    row.grant_id === null ||
+    row.policy_revision === null ||
+    row.more === null
+  ) {
     return refuse('fault');
   }
   return {

@@ -3,6 +3,7 @@ import type { TriggerKind } from '../policy/mode.ts';
 import { refuse, type Refusal } from '../policy/refusal.ts';
 import { refusalOf } from './answer.ts';
 import type { Database } from './database.ts';
+import { decisionOf } from './grants.ts';
 import { inOrganization } from './organization.ts';
 import type { ExternalId } from '../policy/identity.ts';
 
@@ -65,13 +66,11 @@ export async function takeLease(
   owner: string,
   seconds: number,
 ): Promise<{ ok: true; lease: Lease; expiresAt: string } | Refusal> {
-  const [row] = await sql<
-    { code: string | null; lease_id: string; fence: string; expires_at: string }[]
-  >`
+  const [row] = await sql<(StepRow & { lease_id: string; fence: string; expires_at: string })[]>`
     select * from earshot.take_lease(${organization}, ${sql.array([...caller.personas])}::text[], ${turn},
       ${owner}, make_interval(secs => ${seconds}))`;
   if (row === undefined) return refuse('fault');
-  if (row.code !== null) return refusalOf(row.code);
+  if (row.code !== null) return refusalOf(row.code, decisionOf(row.decision_id));
   const lease = { leaseId: row.lease_id, owner, fence: BigInt(row.fence) };
   return { ok: true, lease, expiresAt: row.expires_at };
 }
@@ -85,11 +84,13 @@ export async function extendLease(
   lease: Lease,
   seconds: number,
 ): Promise<{ ok: true; expiresAt: string } | Refusal> {
-  const [row] = await sql<{ code: string | null; expires_at: string }[]>`
+  const [row] = await sql<(StepRow & { expires_at: string })[]>`
     select * from earshot.extend_lease(${organization}, ${sql.array([...caller.personas])}::text[], ${turn},
       ${lease.leaseId}, ${lease.owner}, ${lease.fence.toString()}, make_interval(secs => ${seconds}))`;
   if (row === undefined) return refuse('fault');
-  return row.code === null ? { ok: true, expiresAt: row.expires_at } : refusalOf(row.code);
+  return row.code === null
+    ? { ok: true, expiresAt: row.expires_at }
+    : refusalOf(row.code, decisionOf(row.decision_id));
 }
 
 /** Ends a turn by the worker that holds it. */
@@ -101,24 +102,33 @@ export async function endTurn(
   lease: Lease,
   state: 'completed' | 'failed',
 ): Promise<{ ok: true } | Refusal> {
-  const [row] = await sql<{ code: string | null }[]>`
-    select earshot.end_turn(${organization}, ${sql.array([...caller.personas])}::text[], ${turn},
-      ${lease.leaseId}, ${lease.owner}, ${lease.fence.toString()}, ${state}) as code`;
-  if (row === undefined) return refuse('fault');
-  return row.code === null ? { ok: true } : refusalOf(row.code);
+  const [row] = await sql<StepRow[]>`
+    select * from earshot.end_turn(${organization}, ${sql.array([...caller.personas])}::text[], ${turn},
+      ${lease.leaseId}, ${lease.owner}, ${lease.fence.toString()}, ${state})`;
+  return stepOf(row);
 }
 
-/** Stops a turn from outside, whoever holds it. */
+/** Stops a turn from outside, whoever holds it. One that is stopped stays so; one that failed is refused. */
 export async function stopTurn(
   { sql }: Database,
   organization: string,
   caller: TurnCaller,
   turn: string,
 ): Promise<{ ok: true } | Refusal> {
-  const [row] = await sql<{ code: string | null }[]>`
-    select earshot.stop_turn(${organization}, ${sql.array([...caller.personas])}::text[], ${turn}) as code`;
+  const [row] = await sql<StepRow[]>`
+    select * from earshot.stop_turn(${organization}, ${sql.array([...caller.personas])}::text[], ${turn})`;
+  return stepOf(row);
+}
+
+/** How the database answers a step of a turn: its refusal, and the decision that records it either way. */
+interface StepRow {
+  readonly code: string | null;
+  readonly decision_id: string | null;
+}
+
+function stepOf(row: StepRow | undefined): { ok: true } | Refusal {
   if (row === undefined) return refuse('fault');
-  return row.code === null ? { ok: true } : refusalOf(row.code);
+  return row.code === null ? { ok: true } : refusalOf(row.code, decisionOf(row.decision_id));
 }
 
 const TurnRow = z.object({

@@ -1,8 +1,9 @@
+import { randomBytes } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { createApp } from '../gateway/app.ts';
-import { readConfig } from '../gateway/config.ts';
+import { readConfig, type Config } from '../gateway/config.ts';
 import { REFUSALS, type RefusalCode } from '../policy/refusal.ts';
 import { openDatabase } from '../sql/database.ts';
 
@@ -112,8 +113,14 @@ describe('the page of routes', () => {
   });
 });
 
+/** What has no default, so that every setting is there. */
+const URLS = {
+  DATABASE_URL: 'postgresql://a@h/d',
+  DATABASE_ADMIN_URL: 'postgresql://b@h/d',
+  EARSHOT_KEY_SECRET: randomBytes(32).toString('base64url'),
+};
+
 describe('the table of settings', () => {
-  const URLS = { DATABASE_URL: 'postgresql://a@h/d', DATABASE_ADMIN_URL: 'postgresql://b@h/d' };
   const rows = settingRows();
 
   it('has every setting, and no other', () => {
@@ -158,7 +165,9 @@ describe.each(pages)('%s', (page) => {
 
   it('names no file of the project that is not there', () => {
     const named = [
-      ...read(page).matchAll(/`((?:policy|sql|sessions|gateway|test|fixtures)\/[\w./-]*)`/g),
+      ...read(page).matchAll(
+        /`((?:policy|sql|sessions|gateway|client|delivery|test|fixtures)\/[\w./-]*)`/g,
+      ),
     ].map(([, path = '']) => path);
     expect(named.filter((path) => !existsSync(join(root, path)))).toEqual([]);
   });
@@ -179,12 +188,10 @@ interface OpenApiDocument {
 function appOfNoDatabase() {
   const database = openDatabase('postgresql://nobody@127.0.0.1:1/none');
   const keys = {
-    signing: { kid: '', key: undefined as never },
-    verifying: () => undefined,
-    cursorSecret: new Uint8Array(),
-    jwks: { keys: [] },
+    current: () => Promise.reject(new Error('there are none')),
+    find: () => Promise.resolve(undefined),
   };
-  return createApp({ database, keys, config: readConfig({}) });
+  return createApp({ database, keys, config: readConfig({}), issuers: new Map() });
 }
 
 async function openApiDocument(): Promise<OpenApiDocument> {
@@ -220,11 +227,7 @@ const sources = ['policy', 'sql', 'sessions', 'gateway']
   .map(read);
 
 function settingRows() {
-  const names = new Set<string>(
-    Object.keys(
-      readConfig({ DATABASE_URL: 'postgres://a@h/d', DATABASE_ADMIN_URL: 'postgres://a@h/d' }),
-    ),
-  );
+  const names = new Set<string>(Object.keys(readConfig(URLS)));
   return read('docs/operations.md')
     .split('\n')
     .map((line) => line.split('|').map((cell) => cell.trim().replaceAll('`', '')))
@@ -234,7 +237,7 @@ function settingRows() {
     )
     .map(([, key = '', variable = '', otherwise = '', from = '', to = '']) => {
       if (!names.has(key)) throw new Error(`there is no setting ${key}`);
-      return { key: key as keyof ReturnType<typeof readConfig>, variable, otherwise, from, to };
+      return { key: key as Exclude<keyof Config, 'issuers'>, variable, otherwise, from, to };
     });
 }
 

@@ -8,8 +8,11 @@ import { serverState } from '../../sql/server-state.ts';
 import { unforcedTables } from '../../sql/unforced-tables.ts';
 import type { Config } from '../config.ts';
 import { placeOf } from '../instance.ts';
-import { loadKeys } from '../keys.ts';
+import { keyStoreOf, openKeys } from '../keys.ts';
+import { keyFile } from '../keys/key-file.ts';
+import type { KeyStore } from '../keys/key-store.ts';
 import { failureOf } from './failure.ts';
+import { counted } from './terminal.ts';
 
 /** One thing that was looked at, how it is, and what mends it. */
 export interface Finding {
@@ -30,7 +33,7 @@ const bad = (check: string, found: string, mend?: string): Finding => ({
 /** Looks at everything that a gateway with this configuration needs. Changes nothing of it. */
 export async function* checkUp(config: Config): AsyncGenerator<Finding> {
   yield await checkFolder(config.dataDir);
-  yield await checkKeys(config.dataDir);
+  if (config.keySecret === undefined) yield await checkKeys(keyFile(config.dataDir));
   if (config.databaseUrl === undefined) {
     const binaries = await checkBinaries();
     yield binaries.finding;
@@ -50,10 +53,10 @@ async function checkFolder(folder: string): Promise<Finding> {
     : bad('data folder', `others may enter ${folder}`, `Run \`chmod 700 ${folder}\`.`);
 }
 
-async function checkKeys(folder: string): Promise<Finding> {
+async function checkKeys(store: KeyStore): Promise<Finding> {
   try {
-    const { jwks } = await loadKeys(folder);
-    return good('keys', `${jwks.keys.length} to sign with, readable by their owner only`);
+    const { jwks } = await (await openKeys(store)).current();
+    return good('keys', `${counted(jwks.keys.length, 'key')} in ${store.place}`);
   } catch (error) {
     const { message, mend } = failureOf(error);
     return bad('keys', message, mend);
@@ -98,6 +101,7 @@ async function* checkDatabase(config: Config): AsyncGenerator<Finding> {
   const database = openDatabase(place.gatewayUrl, { max: 1, applicationName: 'earshot doctor' });
   try {
     for (const look of [checkServer, checkRoles, checkRowSecurity]) yield* look(database, config);
+    if (config.keySecret !== undefined) yield await checkKeys(keyStoreOf(config, database));
     yield await checkMigrations(place.adminUrl);
   } catch (error) {
     const { message, mend } = failureOf(error);

@@ -1,11 +1,13 @@
 #!/usr/bin/env node
 import { Command, CommanderError } from 'commander';
 import { addAsk } from './commands/ask.ts';
+import { addClientCommand } from './commands/client.ts';
 import { addDemo } from './commands/demo.ts';
 import { addDoctor } from './commands/doctor.ts';
 import { addExplain } from './commands/explain.ts';
 import { addImport } from './commands/import.ts';
 import { addInit } from './commands/init.ts';
+import { addKeys } from './commands/keys.ts';
 import { addMigrate } from './commands/migrate.ts';
 import { addServe } from './commands/serve.ts';
 import { EXIT, failureOf } from './failure.ts';
@@ -26,7 +28,10 @@ Every command takes --json. It ends with
   2  the command line or the configuration is not right
   3  what it needs does not answer now`,
   );
-const commands = [addInit, addServe, addMigrate, addImport, addAsk, addExplain, addDemo, addDoctor];
+const commands = [
+  ...[addInit, addServe, addMigrate, addKeys, addClientCommand],
+  ...[addImport, addAsk, addExplain, addDemo, addDoctor],
+];
 for (const add of commands) {
   add(program);
 }

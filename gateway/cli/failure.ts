@@ -4,7 +4,7 @@ import { faultOf } from '../../sql/faults.ts';
 import { MigrationError } from '../../sql/migration-error.ts';
 import { ConfigError } from '../config.ts';
 import { ExportFault } from '../importers/export-source.ts';
-import { KeyError } from '../keys.ts';
+import { KeyError } from '../keys/signing-key.ts';
 
 /** How a command ends. The numbers are part of the interface. */
 export const EXIT = {

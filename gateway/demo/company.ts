@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { z } from 'zod';
 import type { ExternalId } from '../../policy/identity.ts';
 import { addClient, type ClientScope } from '../../sql/clients.ts';
+import { openDatabase } from '../../sql/database.ts';
 import { localCaller, type LocalCaller } from '../cli/local-caller.ts';
 import { holdTurn, type HeldTurn, type TurnRequest } from '../cli/turn.ts';
 import type { Instance } from '../instance.ts';
@@ -36,15 +37,17 @@ export interface Company {
 }
 
 export async function openCompany(instance: Instance, organization: ExternalId): Promise<Company> {
-  const { database, keys, config } = instance.gateway;
+  const { keys, config } = instance.gateway;
   const caller = localCaller(instance.app);
+  const administrator = openDatabase(instance.adminUrl ?? '', { max: 1 });
   const register = async (id: string, scopes: ClientScope[]) => {
-    await addClient(database, { id, scopes, organizations: ['*'], personas: [PERSONA] });
+    await addClient(administrator, { id, scopes, organizations: ['*'], personas: [PERSONA] });
     return signCaller(keys, config.issuer, id, 3600);
   };
   const ingest = await register('demo-ingest', ['ingest', 'operator']);
   const bridge = await register('demo-bridge', ['bridge']);
   const endpoint = await register('demo-endpoint', ['deliver']);
+  await administrator.close();
   const home = `/v1/organizations/${encodeURIComponent(organization)}`;
 
   async function must<Shape extends z.ZodType>(

@@ -8,8 +8,9 @@ import {
   type ReaderFacts,
   type SourceFacts,
 } from '../../policy/explanation.ts';
+import { refuse } from '../../policy/refusal.ts';
 import { findSourceFacts } from '../../sql/explain.ts';
-import { proveCaller } from '../callers.ts';
+import { proveCallerOrPerson } from '../callers.ts';
 import type { Gateway } from '../gateway.ts';
 import { ExplainQuery, ExplanationShape } from '../shapes/explain-shape.ts';
 import { answers, refused } from './answer.ts';
@@ -17,7 +18,7 @@ import { newRoutes } from './route-app.ts';
 
 type Body = z.infer<typeof ExplanationShape>;
 
-/** Why a source is in or out: for operators, as themselves or as what one person would be told. */
+/** Why a source is in or out: for operators, as themselves or as what one person would be told, and for that person. */
 export function explainRoutes(gateway: Gateway): OpenAPIHono {
   const app = newRoutes();
   app.openapi(
@@ -29,26 +30,34 @@ export function explainRoutes(gateway: Gateway): OpenAPIHono {
       responses: answers('Why the source is in or out for this turn.', ExplanationShape),
     }),
     async (context) => {
-      const { organization, viewer, seq, triggerSeq, ...query } = context.req.valid('query');
-      const caller = await proveCaller(context, gateway, ['operator'], organization);
-      if (!caller.ok) return refused(context, caller);
+      const { organization, seq, triggerSeq, ...query } = context.req.valid('query');
+      const asker = await proveCallerOrPerson(context, gateway, ['operator'], organization);
+      if (!asker.ok) return refused(context, asker);
+      const isPerson = 'person' in asker;
+      const viewer = isPerson ? asker.person : query.viewer;
+      // A person asks as nobody but oneself.
+      if (query.viewer !== undefined && query.viewer !== viewer) {
+        return refused(context, refuse('not_permitted'));
+      }
+      const requester = query.requester ?? viewer;
+      if (requester === undefined) {
+        return refused(context, refuse('invalid_input', { detail: NO_REQUESTER }));
+      }
+      const { destination, source, persona, trigger } = query;
       const request = {
-        ...query,
-        // One of them is there: the shape says so.
-        requester: query.requester ?? viewer ?? '',
+        ...{ destination, source, persona, trigger, requester },
         ...(seq !== undefined && { seq }),
         ...(triggerSeq !== undefined && { triggerSeq }),
       };
       const found = await findSourceFacts(
         gateway.database,
         organization,
-        caller,
+        isPerson ? EVERY_PERSONA : asker,
         request,
         viewer,
         subjectOf(context.req.query()),
       );
       if (!found.ok) return refused(context, found);
-      const { destination, source } = query;
       const said = explanationBody(found.facts);
       return context.json(
         { decision: found.decision, at: found.decidedAt, destination, source, ...said },
@@ -58,6 +67,10 @@ export function explainRoutes(gateway: Gateway): OpenAPIHono {
   );
   return app;
 }
+
+/** A registration limits the personas of a caller; a person is limited by what that person reads. */
+const EVERY_PERSONA = { personas: ['*'] };
+const NO_REQUESTER = 'query requester: is needed where there is no viewer';
 
 /** The digest of what was asked, whatever the order of its parameters. */
 function subjectOf(query: Readonly<Record<string, string>>): Uint8Array {

@@ -1,6 +1,7 @@
 import { createRoute, z, type OpenAPIHono } from '@hono/zod-openapi';
 import { refuse } from '../../policy/refusal.ts';
 import type { Gateway } from '../gateway.ts';
+import { JWKS_MAX_AGE_SECONDS } from '../keys.ts';
 import { problem, problemResponses } from '../problem.ts';
 import { VERSION } from '../version.ts';
 import { newRoutes } from './route-app.ts';
@@ -58,11 +59,11 @@ export function operationRoutes({ database, keys }: Gateway): OpenAPIHono {
       method: 'get',
       path: '/readyz',
       ...open,
-      responses: json('The database answers.', Status),
+      responses: json('The database answers, and the keys can be read.', Status),
     }),
     async (context) => {
       try {
-        await database.sql`select 1`;
+        await Promise.all([database.sql`select 1`, keys.current()]);
         return context.json({ status: 'ok' as const }, 200);
       } catch {
         return problem(context, refuse('unavailable')) as never;
@@ -79,7 +80,11 @@ export function operationRoutes({ database, keys }: Gateway): OpenAPIHono {
         z.object({ keys: z.array(z.record(z.string(), z.string())) }),
       ),
     }),
-    (context) => context.json({ keys: keys.jwks.keys }, 200),
+    async (context) => {
+      const { jwks } = await keys.current();
+      context.header('cache-control', `public, max-age=${JWKS_MAX_AGE_SECONDS.toString()}`);
+      return context.json({ keys: jwks.keys }, 200);
+    },
   );
   return app;
 }

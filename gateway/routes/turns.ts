@@ -1,14 +1,11 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { createRoute, z, type OpenAPIHono } from '@hono/zod-openapi';
-import { formatSeconds } from '../../policy/instant.ts';
-import { sessionOf } from '../../sessions/session.ts';
-import { mintGrant } from '../../sql/grants.ts';
 import { TOOLS } from '../../sql/tools.ts';
 import { endTurn, extendLease, findTurn, openTurn, stopTurn, takeLease } from '../../sql/turns.ts';
 import { proveCaller } from '../callers.ts';
 import type { Gateway } from '../gateway.ts';
+import { LeaseShape } from '../shapes/lease-shape.ts';
 import { Id, IdempotencyHeaders, Seconds, Sequence, Text, Uuid } from '../shapes/scalar-shape.ts';
-import { newTokenId, signGrant } from '../tokens/grant-token.ts';
 import { answers, jsonBody, refused } from './answer.ts';
 import { newRoutes } from './route-app.ts';
 
@@ -31,11 +28,6 @@ const TurnBody = z
   })
   .openapi('OpenTurn');
 
-const LeaseShape = z.strictObject({
-  leaseId: Uuid,
-  owner: Text.min(1).max(200),
-  fence: Sequence,
-});
 const Turn = z
   .object({
     turnId: z.string(),
@@ -52,32 +44,9 @@ const Turn = z
   })
   .openapi('Turn');
 
-const Grant = z
-  .object({
-    grantId: z.string(),
-    token: z.string(),
-    turnId: z.string(),
-    leaseOwner: z.string(),
-    leaseFence: z.string(),
-    audienceHash: z.string(),
-    mode: z.string(),
-    projectBound: z.string().optional(),
-    destination: z.string(),
-    tools: z.array(z.string()),
-    sessionId: z.string(),
-    threadKey: z.string(),
-    salt: z.string(),
-    sessionEpoch: z.string(),
-    policyRevision: z.string(),
-    readers: z.object({ people: z.int(), classes: z.int() }),
-    conversations: z.int(),
-    expiresAt: z.string(),
-  })
-  .openapi('Grant');
-
-/** Turns, their leases and their grants: for bridges. */
+/** Turns and their leases: for bridges. */
 export function turnRoutes(gateway: Gateway): OpenAPIHono {
-  const { database, keys, config } = gateway;
+  const { database, config } = gateway;
   const app = newRoutes();
   const tags = ['turns'];
   const params = z.object({ turn: Uuid });
@@ -272,61 +241,6 @@ export function turnRoutes(gateway: Gateway): OpenAPIHono {
         context.req.valid('param').turn,
       );
       return stopped.ok ? context.json({ status: 'ok' as const }, 200) : refused(context, stopped);
-    },
-  );
-
-  app.openapi(
-    createRoute({
-      method: 'post',
-      path: '/v1/turns/{turn}/grants',
-      tags,
-      request: {
-        params,
-        body: jsonBody(
-          z.strictObject({
-            organization: Id,
-            lease: LeaseShape,
-            seconds: Seconds.max(config.grantSeconds).default(config.grantSeconds),
-          }),
-        ),
-      },
-      responses: answers('The grant. Its token is shown here and never again.', Grant),
-    }),
-    async (context) => {
-      const { organization, lease, seconds } = context.req.valid('json');
-      const caller = await proveCaller(context, gateway, bridge, organization);
-      if (!caller.ok) return refused(context, caller);
-      const { jti, digest } = newTokenId();
-      const grant = { id: randomUUID(), digest, lifetimeSeconds: seconds };
-      const { turn } = context.req.valid('param');
-      const minted = await mintGrant(database, organization, caller, turn, lease, grant);
-      if (!minted.ok) return refused(context, minted);
-      const { packet } = minted;
-      const sessionId = sessionOf(packet);
-      const token = await signGrant(keys, config.issuer, packet, jti);
-      return context.json(
-        {
-          grantId: packet.grantId,
-          token,
-          turnId: packet.turnId,
-          leaseOwner: packet.leaseOwner,
-          leaseFence: packet.leaseFence.toString(),
-          audienceHash: packet.audienceHash,
-          mode: packet.mode,
-          ...(packet.projectBound !== undefined && { projectBound: packet.projectBound }),
-          destination: packet.destination,
-          tools: packet.tools,
-          sessionId,
-          threadKey: packet.threadKey,
-          salt: packet.salt,
-          sessionEpoch: packet.sessionEpoch.toString(),
-          policyRevision: packet.policyRevision.toString(),
-          readers: packet.readers,
-          conversations: packet.conversations,
-          expiresAt: formatSeconds(packet.expiresAt),
-        },
-        200,
-      );
     },
   );
   return app;

@@ -15,10 +15,6 @@ export const ExplainQuery = z
     triggerSeq: Sequence.optional(),
     viewer: Id.optional(),
   })
-  .refine(({ requester, viewer }) => requester !== undefined || viewer !== undefined, {
-    path: ['requester'],
-    error: 'is needed where there is no viewer',
-  })
   .refine(
     ({ trigger, triggerSeq }) =>
       (trigger === 'thread' || trigger === 'mention') === (triggerSeq !== undefined),

@@ -24,16 +24,17 @@ export function queryDigest(tool: string, args: Readonly<Record<string, unknown>
 }
 
 /** Signs a cursor (HMAC, RFC 7515), bound to the grant and to the question. */
-export function signCursor(
+export async function signCursor(
   keys: Keys,
   grant: string,
   query: string,
   after: Position,
 ): Promise<string> {
+  const { signing } = await keys.current();
   const content = Buffer.from(JSON.stringify({ grant, query, after }));
   return new CompactSign(content)
-    .setProtectedHeader({ alg: 'HS256', typ: 'earshot-cursor' })
-    .sign(keys.cursorSecret);
+    .setProtectedHeader({ alg: 'HS256', typ: 'earshot-cursor', kid: signing.kid })
+    .sign(signing.cursorSecret);
 }
 
 /** Opens a cursor. One of another grant, of another question, or not ours is `invalid_input`. */
@@ -47,7 +48,12 @@ export async function openCursor(
     detail: 'The cursor does not belong to this request.',
   });
   try {
-    const { payload } = await compactVerify(cursor, keys.cursorSecret, { algorithms: ['HS256'] });
+    const secretOf = async ({ kid }: { kid?: string }) => {
+      const key = kid === undefined ? undefined : await keys.find(kid);
+      if (key === undefined) throw new errors.JOSEError('unknown key');
+      return key.cursorSecret;
+    };
+    const { payload } = await compactVerify(cursor, secretOf, { algorithms: ['HS256'] });
     const content = Content.safeParse(JSON.parse(Buffer.from(payload).toString('utf8')));
     const fits = content.success && content.data.grant === grant && content.data.query === query;
     return fits ? { ok: true, after: content.data.after } : refused;

@@ -5,7 +5,9 @@ import type { GrantPacket } from '../../sql/grants.ts';
 import type { Keys } from '../keys.ts';
 import { signToken, verifyToken, type TokenType } from './signed-token.ts';
 
-const GRANT: TokenType = { typ: 'earshot-grant+jwt', audience: 'earshot' };
+/** The `aud` of every grant. */
+export const GRANT_AUDIENCE = 'earshot';
+const GRANT: TokenType = { typ: 'earshot-grant+jwt', audience: GRANT_AUDIENCE };
 
 /** A new token id: 256 random bits. Only its digest is stored. */
 export function newTokenId(): { jti: string; digest: Uint8Array } {

@@ -1,9 +1,7 @@
 import { errors, jwtVerify, SignJWT, type JWTPayload } from 'jose';
 import { refuse, type Refusal } from '../../policy/refusal.ts';
 import type { Keys } from '../keys.ts';
-
-/** Longer than any token of ours; refused before it is decoded. */
-const MAX_TOKEN_CHARACTERS = 4096;
+import { isOurSpelling } from './our-spelling.ts';
 
 /** Which token of ours is meant. Each type has an audience of its own, so none passes for another. */
 export interface TokenType {
@@ -11,20 +9,21 @@ export interface TokenType {
   readonly audience: string;
 }
 
-/** Signs a compact JWS with the newest key (Ed25519, RFC 8037). */
-export function signToken(
+/** Signs a compact JWS with the key that signs now (Ed25519, RFC 8037). */
+export async function signToken(
   keys: Keys,
   issuer: string,
   type: TokenType,
   claims: JWTPayload,
 ): Promise<string> {
+  const { signing } = await keys.current();
   return new SignJWT({ ...claims, iss: issuer, aud: type.audience })
-    .setProtectedHeader({ alg: 'EdDSA', typ: type.typ, kid: keys.signing.kid })
-    .sign(keys.signing.key);
+    .setProtectedHeader({ alg: 'EdDSA', typ: type.typ, kid: signing.kid })
+    .sign(signing.privateKey);
 }
 
 /**
- * Verifies a token of ours. Algorithm, type, issuer, audience and the required claims are pinned
+ * Verifies a token of ours, in the one spelling it was signed in. Algorithm, type, issuer, audience and the required claims are pinned
  * here; of the header only `kid` is read, and only to choose among our own keys.
  */
 export async function verifyToken(
@@ -34,14 +33,14 @@ export async function verifyToken(
   token: string,
   clockToleranceSeconds: number,
 ): Promise<{ ok: true; claims: JWTPayload } | Refusal> {
-  if (token.length > MAX_TOKEN_CHARACTERS) return refuse('malformed_token');
+  if (!isOurSpelling(token, type.typ)) return refuse('malformed_token');
   try {
     const { payload } = await jwtVerify(
       token,
-      ({ kid }) => {
-        const key = kid === undefined ? undefined : keys.verifying(kid);
+      async ({ kid }) => {
+        const key = kid === undefined ? undefined : await keys.find(kid);
         if (key === undefined) throw new errors.JOSEError('unknown key');
-        return key;
+        return key.publicKey;
       },
       {
         algorithms: ['EdDSA'],

@@ -222,16 +222,22 @@ create table earshot.stops (
   primary key (org_id, kind, target)
 );
 
--- Callers that hold a token of the local issuer or of a configured one. Not of one organization.
+-- Callers that hold a token of the local issuer, which names the id, or of a configured one, which names the
+-- subject. An id is never used again. Not of one organization.
 create table earshot.clients (
   id earshot.external_id primary key,
+  issuer text collate "C",
+  subject text collate "C",
   scopes text[] not null,
   -- '*' stands for every one.
   organizations text[] not null,
   personas text[] not null,
   created_at timestamptz not null default clock_timestamp(),
-  revoked_at timestamptz
+  revoked_at timestamptz,
+  check ((issuer is null) = (subject is null))
 );
+create unique index clients_by_subject on earshot.clients (issuer, subject)
+  where issuer is not null and revoked_at is null;
 
 do $$
 declare
@@ -271,7 +277,8 @@ grant select (org_id, id, external_id, kind, visibility, project_id, owner_id, a
 grant select on earshot.memberships, earshot.unresolved_members to earshot_runtime;
 grant select, insert, update on earshot.fact_sources, earshot.import_items to earshot_runtime;
 grant select, insert, delete on earshot.stops to earshot_runtime;
-grant select, insert, update on earshot.clients to earshot_runtime;
+-- Only the administrator registers and revokes.
+grant select on earshot.clients to earshot_runtime;
 
 -- What the writers of messages and memberships do on the gateway's behalf.
 grant insert, update on earshot.conversations to earshot_scoped;
@@ -285,11 +292,13 @@ create function earshot.enter_organization(p_name text) returns bigint
 language plpgsql volatile security definer set search_path = earshot, pg_temp as $$
 declare
   found_id bigint;
+  -- An assignment, which is evaluated at once; `perform` would run a statement for each.
+  ignored text;
 begin
-  perform set_config('earshot.organization_name', p_name, true);
+  ignored := set_config('earshot.organization_name', p_name, true);
   select id into found_id from organizations where external_id = p_name;
-  perform set_config('earshot.organization_name', '', true);
-  perform set_config('earshot.organization', coalesce(found_id::text, ''), true);
+  ignored := set_config('earshot.organization_name', '', true);
+  ignored := set_config('earshot.organization', coalesce(found_id::text, ''), true);
   return found_id;
 end $$;
 

@@ -133,13 +133,20 @@ language sql immutable as $$
   from unnest(p_readers) r
 $$;
 
--- What changed between two audiences, by kind: counts, no names.
-create function earshot.audience_changes(p_before jsonb, p_after jsonb) returns jsonb
+-- What changed between two audiences, by kind: counts, and the names beside them for who may see those.
+create function earshot.audience_changes(p_before jsonb, p_after jsonb, p_names boolean default false) returns jsonb
 language sql immutable as $$
   select jsonb_build_object(
     'added', count(*) filter (where b.kind is null),
     'gone', count(*) filter (where a.kind is null),
     'floorsMoved', count(*) filter (where a.floor <> b.floor))
+    || case when p_names then jsonb_build_object('names', jsonb_build_object(
+      'added', coalesce(jsonb_agg(jsonb_build_object('kind', a.kind, 'id', a.id) order by a.kind, a.id)
+                        filter (where b.kind is null), '[]'),
+      'gone', coalesce(jsonb_agg(jsonb_build_object('kind', b.kind, 'id', b.id) order by b.kind, b.id)
+                       filter (where a.kind is null), '[]'),
+      'floorsMoved', coalesce(jsonb_agg(jsonb_build_object('kind', a.kind, 'id', a.id) order by a.kind, a.id)
+                              filter (where a.floor <> b.floor), '[]'))) else '{}' end
   from (select e ->> 0 as kind, e ->> 1 as id, e ->> 2 as floor from jsonb_array_elements(p_before) e) b
   full join (select e ->> 0 as kind, e ->> 1 as id, e ->> 2 as floor from jsonb_array_elements(p_after) e) a
     on a.kind = b.kind and a.id = b.id

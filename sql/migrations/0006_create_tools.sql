@@ -336,6 +336,10 @@ begin
   into code, grant_id, policy_revision, changes, more, total, items
   from outcome o;
   if code is not null then
+    if code = 'unknown_grant' then
+      -- It is of no organization, and so on no record.
+      decision_id := null;
+    end if;
     items := null;
     more := null;
     total := null;

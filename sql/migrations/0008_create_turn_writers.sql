@@ -3,6 +3,8 @@
 --
 -- `p_personas` names the personas the caller is registered for ('*': every one); a turn of another
 -- one is not found (INVARIANT 16).
+--
+-- What each operation does in each state is one table, in docs/turns.md, and is tested cell by cell.
 
 create function earshot.serves(p_personas text[], p_persona text) returns boolean
 language sql immutable as $$
@@ -18,6 +20,22 @@ language sql volatile as $$
                 and earshot.serves(p_personas, a.external_id))
   for no key update
 $$;
+
+-- Records what was decided about the course of a turn (INVARIANT 17). What is not there has no name.
+create function earshot.record_step(p_org bigint, p_kind text, p_code text, p_turn earshot.turns, p_fence bigint)
+returns uuid
+language plpgsql volatile as $$
+declare
+  decision constant uuid := gen_random_uuid();
+begin
+  if p_org is null then
+    return null;
+  end if;
+  insert into decisions (org_id, id, kind, verdict, code, turn_id, detail)
+  values (p_org, decision, p_kind, case when p_code is null then 'allowed' else 'refused' end, p_code, p_turn.id,
+    jsonb_strip_nulls(jsonb_build_object('fence', p_fence::text)));
+  return decision;
+end $$;
 
 -- Opens a turn. The same key and request give the same turn; the same key with another request is a
 -- conflict. Everything that a mint will ask is asked here first, also of a repeated request, so a
@@ -61,50 +79,51 @@ begin
     code := case standing.code when 'mode_changed' then 'invalid_input' else standing.code end;
   end if;
   turn_id := case when code is null then coalesce(known.id, p_turn) end;
+  if code is null and known.id is null then
+    insert into turns (org_id, id, persona_id, destination_id, requester_id, trigger, trigger_seq, tools,
+      thread_key, expires_at, client_id, idempotency_key, request_digest)
+    values (org, p_turn, persona.id, destination, requester, p_request ->> 'trigger',
+      (p_request ->> 'triggerSeq')::bigint,
+      array(select jsonb_array_elements_text(p_request -> 'tools')),
+      coalesce(p_request ->> 'threadKey', p_request ->> 'destination'), t + p_lifetime, p_client, p_key, p_request_digest)
+    on conflict (org_id, client_id, idempotency_key) do nothing;
+    if not found then
+      -- Another request with this key was first and has committed. This one is a repetition of it, or its conflict.
+      select o.code, o.turn_id into open_turn.code, open_turn.turn_id
+      from open_turn(p_organization, p_turn, p_client, p_personas, p_key, p_request_digest, p_request, p_lifetime) o;
+      return;
+    end if;
+  end if;
   insert into decisions (org_id, id, decided_at, kind, verdict, code, turn_id, audience_hash, policy_revision)
   values (org, gen_random_uuid(), t, 'open', case when code is null then 'allowed' else 'refused' end, code,
     open_turn.turn_id, standing.audience_hash, standing.policy_revision);
-  if code is not null or known.id is not null then
-    return;
-  end if;
-  insert into turns (org_id, id, persona_id, destination_id, requester_id, trigger, trigger_seq, tools,
-    thread_key, expires_at, client_id, idempotency_key, request_digest)
-  values (org, p_turn, persona.id, destination, requester, p_request ->> 'trigger',
-    (p_request ->> 'triggerSeq')::bigint,
-    array(select jsonb_array_elements_text(p_request -> 'tools')),
-    coalesce(p_request ->> 'threadKey', p_request ->> 'destination'), t + p_lifetime, p_client, p_key, p_request_digest);
 end $$;
 
 -- Takes the lease of a turn that is open, or whose lease has expired. The fence grows by one.
 create function earshot.take_lease(p_organization text, p_personas text[], p_turn uuid, p_owner text,
-  p_duration interval, out code text, out lease_id uuid, out fence bigint, out expires_at text)
+  p_duration interval, out code text, out lease_id uuid, out fence bigint, out expires_at text, out decision_id uuid)
 language plpgsql volatile security definer set search_path = earshot, pg_temp as $$
 declare
   org constant bigint := enter_organization(p_organization);
-  t timestamptz;
-  turn earshot.turns;
+  turn constant earshot.turns := lock_turn(org, p_personas, p_turn);
+  -- After the lock, which may have been waited for.
+  t constant timestamptz := clock_timestamp();
 begin
-  turn := lock_turn(org, p_personas, p_turn);
-  if turn.id is null then
-    code := 'not_found';
-    return;
+  code := case
+    when turn.id is null then 'not_found'
+    when turn.state not in ('open', 'running') or turn.expires_at <= t then 'turn_not_running'
+    when turn.lease_expires_at > t then 'lease_lost'
+  end;
+  if code is null then
+    lease_id := gen_random_uuid();
+    fence := turn.lease_fence + 1;
+    update turns t0
+    set state = 'running', lease_id = take_lease.lease_id, lease_owner = p_owner, lease_fence = fence,
+      lease_expires_at = least(t + p_duration, turn.expires_at)
+    where t0.org_id = org and t0.id = p_turn
+    returning rfc3339(t0.lease_expires_at) into expires_at;
   end if;
-  t := clock_timestamp();
-  if turn.state not in ('open', 'running') or turn.expires_at <= t then
-    code := 'turn_not_running';
-    return;
-  end if;
-  if turn.lease_expires_at > t then
-    code := 'lease_lost';
-    return;
-  end if;
-  lease_id := gen_random_uuid();
-  fence := turn.lease_fence + 1;
-  update turns t0
-  set state = 'running', lease_id = take_lease.lease_id, lease_owner = p_owner, lease_fence = fence,
-    lease_expires_at = least(t + p_duration, turn.expires_at)
-  where t0.org_id = org and t0.id = p_turn
-  returning rfc3339(t0.lease_expires_at) into expires_at;
+  decision_id := record_step(org, 'lease', code, turn, coalesce(fence, turn.lease_fence));
 end $$;
 
 -- Why a worker's hold on a turn does not stand, or null when it does.
@@ -112,6 +131,7 @@ create function earshot.judge_lease(p_turn earshot.turns, p_lease uuid, p_owner 
 returns text
 language sql immutable as $$
   select case
+    when (p_turn).id is null then 'not_found'
     when (p_turn).state <> 'running' or (p_turn).expires_at <= p_now then 'turn_not_running'
     when (p_turn).lease_fence > p_fence then 'fenced'
     when (p_turn).lease_id is distinct from p_lease or (p_turn).lease_owner is distinct from p_owner
@@ -122,62 +142,58 @@ $$;
 
 -- Extends a lease that is still held.
 create function earshot.extend_lease(p_organization text, p_personas text[], p_turn uuid, p_lease uuid,
-  p_owner text, p_fence bigint, p_duration interval, out code text, out expires_at text)
+  p_owner text, p_fence bigint, p_duration interval, out code text, out expires_at text, out decision_id uuid)
 language plpgsql volatile security definer set search_path = earshot, pg_temp as $$
 declare
   org constant bigint := enter_organization(p_organization);
-  t timestamptz;
-  turn earshot.turns;
+  turn constant earshot.turns := lock_turn(org, p_personas, p_turn);
+  t constant timestamptz := clock_timestamp();
 begin
-  turn := lock_turn(org, p_personas, p_turn);
-  if turn.id is null then
-    code := 'not_found';
-    return;
-  end if;
-  t := clock_timestamp();
   code := judge_lease(turn, p_lease, p_owner, p_fence, t);
   if code is null then
     update turns t0 set lease_expires_at = least(t + p_duration, turn.expires_at)
     where t0.org_id = org and t0.id = p_turn
     returning rfc3339(t0.lease_expires_at) into expires_at;
   end if;
+  decision_id := record_step(org, 'heartbeat', code, turn, p_fence);
 end $$;
 
 -- Ends a turn: 'completed' or 'failed' by the worker that holds it.
 create function earshot.end_turn(p_organization text, p_personas text[], p_turn uuid, p_lease uuid,
-  p_owner text, p_fence bigint, p_state text) returns text
+  p_owner text, p_fence bigint, p_state text, out code text, out decision_id uuid)
 language plpgsql volatile security definer set search_path = earshot, pg_temp as $$
 declare
   org constant bigint := enter_organization(p_organization);
-  turn earshot.turns;
-  code text;
+  turn constant earshot.turns := lock_turn(org, p_personas, p_turn);
+  t constant timestamptz := clock_timestamp();
 begin
-  turn := lock_turn(org, p_personas, p_turn);
-  if turn.id is null then
-    return 'not_found';
-  end if;
-  code := judge_lease(turn, p_lease, p_owner, p_fence, clock_timestamp());
-  if code is not null then
-    return code;
-  end if;
   if p_state not in ('completed', 'failed') then
-    return 'invalid_input';
+    code := 'invalid_input';
+    return;
   end if;
-  update turns t0 set state = p_state where t0.org_id = org and t0.id = p_turn;
-  return null;
+  code := judge_lease(turn, p_lease, p_owner, p_fence, t);
+  if code is null then
+    update turns t0 set state = p_state where t0.org_id = org and t0.id = p_turn;
+  end if;
+  decision_id := record_step(org, case p_state when 'failed' then 'fail' else 'complete' end, code, turn, p_fence);
 end $$;
 
--- Stops a turn from outside, whoever holds it. One that has ended stays as it ended.
-create function earshot.stop_turn(p_organization text, p_personas text[], p_turn uuid) returns text
+-- Stops a turn from outside, whoever holds it, also one that has completed or whose time is over: its
+-- waiting deliveries stay. One that is stopped stays so, and one that failed has nothing to stop.
+create function earshot.stop_turn(p_organization text, p_personas text[], p_turn uuid, out code text, out decision_id uuid)
 language plpgsql volatile security definer set search_path = earshot, pg_temp as $$
 declare
   org constant bigint := enter_organization(p_organization);
-  target uuid;
+  turn constant earshot.turns := lock_turn(org, p_personas, p_turn);
 begin
-  target := (lock_turn(org, p_personas, p_turn)).id;
-  update turns t0 set state = 'stopped'
-  where t0.org_id = org and t0.id = target and t0.state in ('open', 'running', 'completed');
-  return case when found then null else 'not_found' end;
+  code := case
+    when turn.id is null then 'not_found'
+    when turn.state not in ('open', 'running', 'completed', 'stopped') then 'turn_not_running'
+  end;
+  if code is null then
+    update turns t0 set state = 'stopped' where t0.org_id = org and t0.id = p_turn;
+  end if;
+  decision_id := record_step(org, 'stop', code, turn, turn.lease_fence);
 end $$;
 
 -- Opens the session's row and its ledger, which begins with the destination itself.
@@ -196,9 +212,10 @@ end $$;
 
 -- Mints a grant: everything is checked again, the turn's earlier grant ends, the session is named,
 -- and whatever it was shown before is asked again. A turn whose audience, mode or bound has changed
--- takes none: its answer was prepared for other readers.
+-- takes none: its answer was prepared for other readers. Under another policy revision it goes on in another
+-- session, unless a grant of its was refused by it before.
 create function earshot.mint_grant(p_organization text, p_personas text[], p_turn uuid, p_lease uuid,
-  p_owner text, p_fence bigint, p_grant uuid, p_digest bytea, p_lifetime interval,
+  p_owner text, p_fence bigint, p_grant uuid, p_digest bytea, p_lifetime interval, p_names boolean,
   out code text, out packet jsonb, out changes jsonb, out decision_id uuid)
 language plpgsql volatile security definer set search_path = earshot, pg_temp set jit = off as $$
 declare
@@ -216,12 +233,13 @@ declare
   stale text;
   issued timestamptz;
 begin
-  decision_id := gen_random_uuid();
   turn := lock_turn(org, p_personas, p_turn);
   if turn.id is null then
     code := 'not_found';
+    decision_id := record_step(org, 'mint', code, turn, p_fence);
     return;
   end if;
+  decision_id := gen_random_uuid();
   select * into persona from personas a where a.org_id = org and a.id = turn.persona_id;
   t := clock_timestamp();
   issued := date_trunc('second', t);
@@ -243,8 +261,10 @@ begin
       when earlier.revoked then coalesce(earlier.revoked_code, 'grant_revoked')
       when earlier.quarantined then 'session_quarantined'
     end);
-    if earlier.readers is not null and standing.audience_hash is distinct from turn.audience_hash then
-      changes := audience_changes(earlier.readers, reader_list(standing.readers));
+    -- Readers that were not listed, because something came first, have not moved.
+    if earlier.readers is not null and standing.readers is not null
+      and standing.audience_hash is distinct from turn.audience_hash then
+      changes := audience_changes(earlier.readers, reader_list(standing.readers), p_names);
     end if;
   end if;
 
@@ -288,7 +308,7 @@ begin
     policy_revision, detail)
   values (org, mint_grant.decision_id, t, 'mint', case when code is null then 'allowed' else 'refused' end, code,
     p_turn, case when code is null then p_grant end, session, standing.audience_hash, standing.policy_revision,
-    jsonb_strip_nulls(jsonb_build_object('changes', changes)));
+    jsonb_strip_nulls(jsonb_build_object('changes', changes - 'names')));
   if code is not null then
     return;
   end if;
@@ -319,11 +339,33 @@ begin
     'expiresAt', extract(epoch from issued + p_lifetime)::bigint::text));
 end $$;
 
+-- What halts work, or lets it go on, is on record like what it halts (INVARIANT 17).
+create function earshot.halt_recorded() returns trigger
+language plpgsql security definer set search_path = earshot, pg_temp as $$
+begin
+  if tg_table_name = 'stops' then
+    insert into decisions (org_id, id, kind, verdict, detail)
+    values (coalesce(new.org_id, old.org_id), gen_random_uuid(),
+      case when tg_op = 'INSERT' then 'stop set' else 'stop lifted' end, 'allowed',
+      jsonb_build_object('on', coalesce(new.kind, old.kind)));
+  else
+    insert into decisions (org_id, id, kind, verdict, detail)
+    values (new.id, gen_random_uuid(), 'guard ' || new.guard, 'allowed', null);
+  end if;
+  return null;
+end $$;
+create trigger recorded after insert or delete on earshot.stops
+  for each row execute function earshot.halt_recorded();
+create trigger recorded after update on earshot.organizations for each row
+  when (old.guard is distinct from new.guard)
+  execute function earshot.halt_recorded();
+
 do $$
 declare
   signature text;
 begin
   grant create on schema earshot to earshot_scoped;
+  alter function earshot.halt_recorded() owner to earshot_scoped;
   revoke execute on all functions in schema earshot from public;
   grant execute on all functions in schema earshot to earshot_scoped;
   foreach signature in array array[
@@ -332,7 +374,7 @@ begin
     'extend_lease(text, text[], uuid, uuid, text, bigint, interval)',
     'end_turn(text, text[], uuid, uuid, text, bigint, text)',
     'stop_turn(text, text[], uuid)',
-    'mint_grant(text, text[], uuid, uuid, text, bigint, uuid, bytea, interval)']
+    'mint_grant(text, text[], uuid, uuid, text, bigint, uuid, bytea, interval, boolean)']
   loop
     execute format('alter function earshot.%s owner to earshot_scoped', signature);
     execute format('grant execute on function earshot.%s to earshot_runtime', signature);

@@ -7,7 +7,8 @@ import { serve } from '@hono/node-server';
 import { Hono } from 'hono';
 import { createApp } from '../../gateway/app.ts';
 import { readConfig } from '../../gateway/config.ts';
-import { createKeys, loadKeys } from '../../gateway/keys.ts';
+import { createKeys, openKeys } from '../../gateway/keys.ts';
+import { keyFile } from '../../gateway/keys/key-file.ts';
 import { signGrant, verifyGrant } from '../../gateway/tokens/grant-token.ts';
 import type { Database } from '../../sql/database.ts';
 import { audienceAt } from './audiences.ts';
@@ -33,7 +34,7 @@ export async function openHttpCases(database: BenchDatabase, asking: Asking): Pr
   const { gateway } = database;
   const dataDir = await mkdtemp(join(tmpdir(), 'earshot-bench-keys-'));
   await createKeys(dataDir);
-  const keys = await loadKeys(dataDir);
+  const keys = await openKeys(keyFile(dataDir));
   const config = readConfig({
     EARSHOT_DATA_DIR: dataDir,
     EARSHOT_GRANT_SECONDS: '3600',
@@ -50,7 +51,7 @@ export async function openHttpCases(database: BenchDatabase, asking: Asking): Pr
     return context.json(row ?? {});
   });
   const { database: timed, takeMs } = timedDatabase(gateway);
-  const ours = await listen(createApp({ database: timed, keys, config }).fetch);
+  const ours = await listen(createApp({ database: timed, keys, config, issuers: new Map() }).fetch);
   const theirs = await listen(plain.fetch);
   const agent = new Agent({ keepAlive: true, maxSockets: 1 });
 

@@ -12,7 +12,7 @@ export interface RunningTurn {
 }
 
 const ORGANIZATION = 'bench';
-const CALLER = { client: 'bench', personas: ['*'] };
+const CALLER = { client: 'bench', personas: ['*'], seesNames: false };
 const SECONDS = 3_600;
 
 /** Opens a turn for the thread of an audience as a bridge would, in a session that nobody used before. */

@@ -130,11 +130,26 @@ export function soundRequests({ gateway, turn, delivery }: Surroundings): SoundR
       token: bridge,
       scopes: ['bridge', 'operator'],
     },
+    {
+      method: 'GET',
+      route: `${at}/personas/{persona}`,
+      path: `${place}/personas/assistant`,
+      token: bridge,
+      scopes: ['bridge', 'operator'],
+    },
     ofTurn('heartbeat', { lease, seconds: 30 }),
     ofTurn('grants', { lease, seconds: 30 }),
     ofTurn('complete', { lease, outcome: 'completed' }),
     ofTurn('stop', {}),
     ofTurn('lease', { owner: 'another', seconds: 30 }),
+    {
+      method: 'POST',
+      route: '/v1/grants/{grant}/revoke',
+      path: `/v1/grants/${grant.grantId}/revoke`,
+      token: bridge,
+      scopes: ['bridge', 'operator'],
+      json: { organization },
+    },
     operated('PUT', '', place, { status: 'active', guard: 'running', policyRevision: '2' }),
     operated('PUT', '/guard', `${place}/guard`, { guard: 'running' }),
     operated('PUT', '/stops/{kind}/{id}', `${place}/stops/persona/other`, { reason: 'none' }),
@@ -203,7 +218,8 @@ export function soundRequests({ gateway, turn, delivery }: Surroundings): SoundR
   ];
 }
 
-/** Routes that have no sound request here: what they need does not stand in the surroundings. */
+/** Routes that have no sound request here: what they need does not stand in the surroundings, or is no JSON. */
 export const ELSEWHERE = [
+  'POST /v1/grants/introspect',
   'POST /v1/organizations/{org}/conversations/{conversation}/late/{message}/admit',
 ];

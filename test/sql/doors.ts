@@ -14,8 +14,9 @@ export const FUNCTIONS = [
   'enter_organization(text)',
   'explain_source(text, jsonb, text[], text, bytea)',
   'extend_lease(text, text[], uuid, uuid, text, bigint, interval)',
+  'introspect_grant(bytea, text[], text[])',
   'list_late(text, text)',
-  'mint_grant(text, text[], uuid, uuid, text, bigint, uuid, bytea, interval)',
+  'mint_grant(text, text[], uuid, uuid, text, bigint, uuid, bytea, interval, boolean)',
   'move_revision(text, bigint, bigint)',
   'open_conversation(text, text)',
   'open_turn(text, uuid, text, text[], text, bytea, jsonb, interval)',
@@ -28,11 +29,12 @@ export const FUNCTIONS = [
   'rfc3339(timestamp with time zone)',
   'stop_turn(text, text[], uuid)',
   'take_lease(text, text[], uuid, text, interval)',
+  'withdraw_grant(text, text, text[], uuid)',
 ] as const;
 
 /** Tables with nothing of what was said in them, and what may be done with their rows. */
 export const TABLES: Readonly<Record<string, string>> = {
-  clients: 'insert select update',
+  clients: 'select',
   conversation_revisions: 'insert select update',
   decisions: 'select',
   delivery_sources: 'select',
@@ -49,6 +51,7 @@ export const TABLES: Readonly<Record<string, string>> = {
   projects: 'insert select update',
   session_epochs: 'select',
   sessions: 'select',
+  signing_keys: 'select',
   stops: 'delete insert select',
   turns: 'select',
   unresolved_members: 'select',

@@ -12,7 +12,7 @@ import { openTurn, takeLease } from '../../sql/turns.ts';
 
 export const ORG = externalId('acme');
 const HOST = externalId('host');
-const CALLER = { client: 'bridge', personas: ['*'] };
+const CALLER = { client: 'bridge', personas: ['*'], seesNames: false };
 
 /** A thread of its own with an answer that is cleared and waits for its release. */
 export interface AnswerInWaiting {

@@ -89,13 +89,13 @@ export async function gatewayOf(
   owner: Database['sql'],
 ): Promise<Omit<TestGateway, 'target'>> {
   const { app, gateway } = instance;
-  const { keys, config, database } = gateway;
+  const { keys, config } = gateway;
 
   async function addCaller(
     client: Pick<Client, 'id' | 'scopes'> & Partial<Client>,
     lifetimeSeconds = 3600,
   ): Promise<string> {
-    await addClient(database, { organizations: ['*'], personas: ['*'], ...client });
+    await addClient({ sql: owner }, { organizations: ['*'], personas: ['*'], ...client });
     return signCaller(keys, config.issuer, client.id, lifetimeSeconds);
   }
 

@@ -72,7 +72,8 @@ export interface TestTurn {
   readonly id: string;
   readonly lease: { readonly leaseId: string; readonly owner: string; readonly fence: string };
   readonly grant: Grant;
-  mint(): Promise<Answer<Grant>>;
+  /** By another caller where a token is given. */
+  mint(token?: string): Promise<Answer<Grant>>;
   end(what: 'complete' | 'stop'): Promise<Answer>;
   tool<Body = Messages>(name: string, args: object): Promise<Answer<Body>>;
   /** The texts that a search finds. */
@@ -86,7 +87,10 @@ export interface TestTurn {
 
 /** Makes an organization with one persona, `assistant`. */
 export async function testOrganization(
-  { send, tokens }: Pick<TestGateway, 'send' | 'tokens'>,
+  {
+    send,
+    tokens,
+  }: Pick<TestGateway, 'send'> & { readonly tokens: Omit<TestGateway['tokens'], 'names'> },
   name: string,
 ): Promise<TestOrganization> {
   const at = `/v1/organizations/${encodeURIComponent(name)}`;
@@ -170,13 +174,13 @@ export async function carryTurn(
   id: string,
   destination: string,
 ): Promise<TestTurn> {
-  const step = (path: string, json: object) =>
-    send('POST', `/v1/turns/${id}/${path}`, { token: bridge, json: { organization, ...json } });
+  const step = (path: string, json: object, token = bridge) =>
+    send('POST', `/v1/turns/${id}/${path}`, { token, json: { organization, ...json } });
   const { leaseId, owner, fence } = ok(
     await step('lease', { owner: 'worker' }),
   ) as TestTurn['lease'];
   const lease = { leaseId, owner, fence };
-  const mint = () => step('grants', { lease }) as Promise<Answer<Grant>>;
+  const mint = (token?: string) => step('grants', { lease }, token) as Promise<Answer<Grant>>;
   const grant = ok(await mint());
 
   const tool = <Body>(name: string, json: object) =>

@@ -263,7 +263,7 @@ cross join lateral earshot.open_turn($2, t.turn, 'worlds', '{*}', t.turn::text, 
   t.request, interval '1 hour') o
 cross join lateral earshot.take_lease($2, '{*}', coalesce(o.turn_id, t.turn), 'worker', interval '30 minutes') l
 cross join lateral earshot.mint_grant($2, '{*}', t.turn, l.lease_id, 'worker', l.fence, t.grant_id,
-  decode(t.digest, 'hex'), interval '30 minutes') m
+  decode(t.digest, 'hex'), interval '30 minutes', false) m
 order by t.n`;
 
 const CALL = `

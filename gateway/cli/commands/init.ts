@@ -1,9 +1,11 @@
 import { mkdir, stat } from 'node:fs/promises';
 import type { Command } from 'commander';
 import { addClient, CLIENT_SCOPES, findClient } from '../../../sql/clients.ts';
-import { openInstance } from '../../instance.ts';
-import { createKeys } from '../../keys.ts';
-import { signCaller } from '../../tokens/caller-token.ts';
+import { migrate } from '../../../sql/migrate.ts';
+import { keyStoreOf, openKeys } from '../../keys.ts';
+import { createFirstKey } from '../../keys/key-store.ts';
+import { asAdministrator } from '../administrator.ts';
+import { signedToken } from '../client-token.ts';
 import { EXIT, Failure } from '../failure.ts';
 import { readSettings, typedNumber } from '../settings.ts';
 import { openTerminal, type Terminal } from '../terminal.ts';
@@ -32,10 +34,11 @@ async function init(options: InitOptions, terminal: Terminal): Promise<void> {
   const days = typedNumber('--token-days', options.tokenDays, 1, 3650);
   const config = readSettings();
   const madeFolder = await mkdir(config.dataDir, { recursive: true, mode: 0o700 });
-  const madeKeys = await createKeys(config.dataDir);
-  const instance = await openInstance(config);
-  try {
-    const { database, keys } = instance.gateway;
+  await asAdministrator(config, async (database, { adminUrl, gatewayUrl }) => {
+    await migrate(adminUrl, { gatewayUrl });
+    const store = keyStoreOf(config, database);
+    const madeKeys = await createFirstKey(store);
+    const keys = await openKeys(store);
     const madeClient = await addClient(database, {
       id: FIRST_CLIENT,
       scopes: [...CLIENT_SCOPES],
@@ -46,23 +49,16 @@ async function init(options: InitOptions, terminal: Terminal): Promise<void> {
       throw new Failure(EXIT.refused, 'revoked', `The client ${FIRST_CLIENT} was revoked.`);
     }
     const shown = madeClient || madeKeys || options.newToken;
-    const seconds = days * 86_400;
-    const token = shown ? await signCaller(keys, config.issuer, FIRST_CLIENT, seconds) : undefined;
     const result = {
       dataFolder: { path: config.dataDir, created: madeFolder !== undefined },
-      keys: { created: madeKeys },
-      database: { place: instance.database },
+      keys: { place: store.place, created: madeKeys },
+      database: { place: config.databaseUrl === undefined ? 'embedded' : 'server' } as const,
       client: { id: FIRST_CLIENT, created: madeClient },
-      ...(token !== undefined && {
-        token,
-        tokenExpiresAt: new Date(Date.now() + seconds * 1000).toISOString().slice(0, 19) + 'Z',
-      }),
+      ...(shown && (await signedToken(keys, config, FIRST_CLIENT, days))),
     };
     terminal.answer(result);
     tell(terminal, result, await openToOthers(config.dataDir));
-  } finally {
-    await instance.close();
-  }
+  });
 }
 
 async function openToOthers(folder: string): Promise<boolean> {
@@ -71,7 +67,7 @@ async function openToOthers(folder: string): Promise<boolean> {
 
 interface InitResult {
   readonly dataFolder: { readonly path: string; readonly created: boolean };
-  readonly keys: { readonly created: boolean };
+  readonly keys: { readonly place: string; readonly created: boolean };
   readonly database: { readonly place: 'server' | 'embedded' };
   readonly client: { readonly id: string; readonly created: boolean };
   readonly token?: string;

@@ -22,7 +22,7 @@ from (
     select u.id from earshot.users u
     where u.kind = 'member' and u.status = 'active'
     order by bench.roll(u.id, 100 + instance) limit size) as readers
-  from unnest(array[2, 5, 20, 100, 1000]) size, generate_series(1, 4) instance
+  from unnest(array[2, 5, 20, 100, 200, 1000]) size, generate_series(1, 4) instance
   where size <= {users} / 2
   union all
   select 'squad', size, instance, array(
