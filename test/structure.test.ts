@@ -12,16 +12,24 @@ const ROOT = fileURLToPath(new URL('..', import.meta.url));
 /** From the bottom up: a folder may import itself and those before it. */
 const LAYERS = ['policy', 'sql', 'sessions', 'gateway'] as const;
 
+/** What goes to those who write a bridge or an endpoint: beside the gateway, and on the same rules. */
+const PACKAGES = ['policy', 'client', 'delivery'] as const;
+
+/** Each folder with those that it may import, itself the last. */
+const ROOMS = [
+  ...LAYERS.map((folder, place) => [folder, LAYERS.slice(0, place + 1)] as const),
+  ...PACKAGES.slice(1).map((folder, place) => [folder, PACKAGES.slice(0, place + 2)] as const),
+];
+
 test('the release that the gateway names is that of the package', async () => {
   const manifest = JSON.parse(await readFile(join(ROOT, 'package.json'), 'utf8')) as object;
   expect(manifest).toMatchObject({ version: VERSION });
 });
 
-test.each(LAYERS)(
+test.each(ROOMS)(
   'no import in %s leads upward, and each relative one names its file',
-  async (layer) => {
-    const allowed = LAYERS.slice(0, LAYERS.indexOf(layer) + 1);
-    for (const { file, specifier } of await importsOf(layer)) {
+  async (folder, allowed) => {
+    for (const { file, specifier } of await importsOf(folder)) {
       if (!specifier.startsWith('.')) continue;
       const target = relative(ROOT, resolve(ROOT, dirname(file), specifier));
       expect(allowed, `${file} imports ${specifier}`).toContain(target.split('/')[0]);
@@ -31,6 +39,15 @@ test.each(LAYERS)(
     }
   },
 );
+
+test.each([
+  ['client', ['zod']],
+  ['delivery', ['jose', 'zod']],
+])('%s imports what runs wherever there are fetch and WebCrypto: %j', async (folder, allowed) => {
+  const imports = (await importsOf(folder)).map(({ specifier }) => specifier);
+  const foreign = imports.filter((specifier) => !specifier.startsWith('.'));
+  expect([...new Set(foreign)].sort()).toEqual(allowed);
+});
 
 test('policy imports nothing that could reach a clock, the environment or a database', async () => {
   const foreign = (await importsOf('policy')).filter(({ specifier }) => !specifier.startsWith('.'));
@@ -51,11 +68,26 @@ test.each([
   ['policy', 'gateway'],
   ['sql', 'sessions'],
   ['sessions', 'gateway'],
+  ['policy', 'client'],
+  ['client', 'delivery'],
 ])('a build with an import from %s up to %s fails', async (lower, upper) => {
   const { up, down } = await buildWithImports(lower, upper);
   expect(up).toMatch(new RegExp(`${lower}/probe.ts.*error TS6307`));
   expect(down).toBe('');
 });
+
+test.each(['client', 'delivery'])(
+  '%s does not build with anything of Node.js alone',
+  async (folder) => {
+    const project = await emptyProject();
+    const probe = `export const taken = [process.pid, Buffer.from('x'), fetch];\nimport 'node:fs';\n`;
+    await writeFile(join(project, folder, 'probe.ts'), probe);
+    const errors = await build(project, folder);
+    for (const name of ['process', 'Buffer', 'node:fs']) expect(errors).toContain(`'${name}'`);
+    expect(errors).not.toContain(`'fetch'`);
+    await rm(project, { recursive: true });
+  },
+);
 
 test('policy does not build with anything of Node.js or of a browser', async () => {
   const project = await emptyProject();
@@ -95,7 +127,7 @@ async function emptyProject(): Promise<string> {
   await cp(join(ROOT, 'tsconfig.base.json'), join(project, 'tsconfig.base.json'));
   await writeFile(join(project, 'package.json'), '{ "type": "module" }');
   await symlink(join(ROOT, 'node_modules'), join(project, 'node_modules'));
-  for (const layer of LAYERS) {
+  for (const layer of new Set([...LAYERS, ...PACKAGES])) {
     await mkdir(join(project, layer));
     await cp(join(ROOT, layer, 'tsconfig.json'), join(project, layer, 'tsconfig.json'));
     await writeFile(join(project, layer, 'probe.ts'), 'export const value = 1;\n');

@@ -1,0 +1,374 @@
+import type { z } from 'zod';
+import { sha256Hex } from '../policy/canonical.ts';
+import type { TriggerKind } from '../policy/mode.ts';
+import {
+  ConversationPacketShape,
+  DeliveryShape,
+  DoneShape,
+  ExtendedShape,
+  LeaseShape,
+  MessagePacketShape,
+  OpenedShape,
+  ProposedShape,
+  ReleasedShape,
+  TurnShape,
+  VersionShape,
+  type ConversationPacket,
+  type Delivery,
+  type Lease,
+  type MessagePacket,
+  type Proposed,
+  type Released,
+  type Turn,
+  type Version,
+} from './answer-shape.ts';
+import { refuseLocally, type Answer } from './client-refusal.ts';
+import { systemClock, type Clock } from './clock.ts';
+import { exchange, type Exchange } from './exchange.ts';
+import { memoryOfProcess, type GrantMemory } from './grant-memory.ts';
+import { RETRIES, retried, type RetryPolicy } from './retry.ts';
+
+export interface ClientOptions {
+  readonly baseUrl: string | URL;
+  /** The token of a registered client, or what gives a fresh one. */
+  readonly token: string | (() => string | Promise<string>);
+  readonly fetch?: typeof globalThis.fetch;
+  /** How long one try may take. */
+  readonly timeoutMs?: number;
+  readonly retry?: Partial<RetryPolicy>;
+  /** Where it is kept that a server has grants; as long as this object unless given. */
+  readonly grantMemory?: GrantMemory;
+  readonly clock?: Clock;
+  /** Numbers from 0 to 1, for the jitter. */
+  readonly random?: () => number;
+}
+
+export interface CallOptions {
+  readonly signal?: AbortSignal | undefined;
+  /** Instead of the client's, for each try. */
+  readonly timeoutMs?: number;
+  /** `false` for one try only, also where the call may be repeated. */
+  readonly retry?: boolean;
+}
+
+export interface TurnRequest {
+  readonly organization: string;
+  readonly persona: string;
+  readonly destination: string;
+  readonly requester: string;
+  readonly trigger:
+    | { readonly kind: Exclude<TriggerKind, 'schedule'>; readonly seq: string }
+    | { readonly kind: 'schedule' };
+  readonly tools?: readonly string[];
+  readonly threadKey?: string;
+  /** The idempotency key; a random one unless given. */
+  readonly key?: string;
+}
+
+export interface TurnName {
+  readonly organization: string;
+  readonly turnId: string;
+}
+
+interface DeliveryName {
+  readonly organization: string;
+  readonly deliveryId: string;
+}
+
+/** A lease with the time for which it was asked. */
+export interface TakenLease extends Lease {
+  readonly seconds: number;
+}
+
+export interface SearchArguments {
+  readonly query: string;
+  readonly limit?: number;
+  readonly conversation?: string;
+  readonly author?: string;
+  readonly kind?: 'message' | 'event';
+  readonly since?: string;
+  readonly until?: string;
+  readonly recipient?: string;
+  readonly total?: boolean;
+  readonly cursor?: string;
+}
+export interface ReadArguments {
+  readonly conversation: string;
+  readonly fromSeq?: string;
+  readonly direction?: 'forward' | 'backward';
+  readonly limit?: number;
+  readonly recipient?: string;
+  readonly cursor?: string;
+}
+export interface AroundArguments {
+  readonly conversation: string;
+  readonly seq: string;
+  readonly before?: number;
+  readonly after?: number;
+  readonly recipient?: string;
+}
+export interface ThreadArguments {
+  readonly conversation: string;
+  readonly seq: string;
+  readonly limit?: number;
+  readonly recipient?: string;
+  readonly cursor?: string;
+}
+export interface ListArguments {
+  readonly limit?: number;
+  readonly recipient?: string;
+  readonly cursor?: string;
+}
+
+export interface Proposal {
+  readonly destination: string;
+  readonly payload: string;
+  readonly contentType?: string;
+  /** The idempotency key, within the turn; a random one unless given. */
+  readonly key?: string;
+}
+
+/** A call of an agent, under a grant. */
+type GrantedCall<Arguments, Value> = (
+  grantToken: string,
+  args: Arguments,
+  options?: CallOptions,
+) => Promise<Answer<Value>>;
+
+/** A call of a registered client. */
+type Call<Arguments, Value> = (args: Arguments, options?: CallOptions) => Promise<Answer<Value>>;
+
+/**
+ * The gateway as a bridge or a delivery endpoint calls it. Every refusal is a value.
+ *
+ * Repeated after a failure that may pass, with backoff: what changes nothing (tools, `show…`,
+ * `version`), what carries an idempotency key (`openTurn`, `propose`), and what is the same when it is
+ * said twice (`heartbeat`, `acknowledge`). Never repeated: a mint, and `takeLease`, `complete`, `stop`,
+ * `release`, where a second request would be refused for what the first one did.
+ */
+export interface Client {
+  /** The base URL, without a slash at its end. */
+  readonly server: string;
+  readonly clock: Clock;
+  readonly grantMemory: GrantMemory;
+  version(options?: CallOptions): Promise<Answer<Version>>;
+  openTurn: Call<TurnRequest, { turnId: string }>;
+  showTurn: Call<TurnName, Turn>;
+  takeLease: Call<TurnName & { owner: string; seconds?: number }, TakenLease>;
+  heartbeat: Call<TurnName & { lease: TakenLease }, { expiresAt: string }>;
+  complete: Call<TurnName & { lease: Lease; outcome?: 'completed' | 'failed' }, { status: 'ok' }>;
+  stop: Call<TurnName, { status: 'ok' }>;
+  /** A tool by its name, whose answer has to have this shape. */
+  callTool<Value>(
+    grantToken: string,
+    tool: string,
+    args: object,
+    shape: z.ZodType<Value>,
+    options?: CallOptions,
+  ): Promise<Answer<Value>>;
+  search: GrantedCall<SearchArguments, MessagePacket>;
+  read: GrantedCall<ReadArguments, MessagePacket>;
+  around: GrantedCall<AroundArguments, MessagePacket>;
+  thread: GrantedCall<ThreadArguments, MessagePacket>;
+  listConversations: GrantedCall<ListArguments, ConversationPacket>;
+  /** A held delivery is a value too; {@link recover} says what to do about it. */
+  propose: GrantedCall<Proposal, Proposed>;
+  showDelivery: Call<DeliveryName, Delivery>;
+  release: Call<DeliveryName & { clearance: string; shownReaders?: readonly string[] }, Released>;
+  acknowledge: Call<
+    DeliveryName & { outcome: 'delivered' | 'failed'; message?: string },
+    { status: 'ok' }
+  >;
+  /** One request as it is, for a route that has no call of its own. Repeated only if it `mayRepeat`. */
+  send<Value>(
+    request: Omit<Exchange<Value>, 'token'> & { readonly mayRepeat: boolean },
+    options?: CallOptions,
+  ): Promise<Answer<Value>>;
+}
+
+/** Seconds of a lease unless they are given. */
+const LEASE_SECONDS = 30;
+
+export function createClient(options: ClientOptions): Client {
+  const server = String(options.baseUrl).replace(/\/+$/, '');
+  const fetch = options.fetch ?? ((...request) => globalThis.fetch(...request));
+  const clock = options.clock ?? systemClock;
+  const random = options.random ?? Math.random;
+  const policy = { ...RETRIES, ...options.retry };
+
+  async function sendAs<Value>(
+    request: Exchange<Value> & { readonly mayRepeat: boolean },
+    { signal, timeoutMs = options.timeoutMs ?? 10_000, retry = true }: CallOptions = {},
+  ): Promise<Answer<Value>> {
+    const once = () => exchange(fetch, server, request, timeoutMs, signal);
+    if (!request.mayRepeat || !retry) return once();
+    return retried(once, policy, clock, random, signal);
+  }
+
+  /** Sends with the client's own token. */
+  async function send<Value>(
+    request: Omit<Exchange<Value>, 'token'> & { readonly mayRepeat: boolean },
+    callOptions?: CallOptions,
+  ): Promise<Answer<Value>> {
+    let token: string;
+    try {
+      token = typeof options.token === 'string' ? options.token : await options.token();
+    } catch {
+      return refuseLocally('no_token', 'retry');
+    }
+    return sendAs({ ...request, token }, callOptions);
+  }
+
+  const ofTurn = <Value>(
+    step: string,
+    { turnId }: TurnName,
+    body: object,
+    shape: z.ZodType<Value>,
+  ) => ({
+    method: 'POST' as const,
+    path: `/v1/turns/${encodeURIComponent(turnId)}/${step}`,
+    body,
+    shape,
+  });
+  const pathOf = ({ deliveryId }: DeliveryName) =>
+    `/v1/deliveries/${encodeURIComponent(deliveryId)}`;
+  const within = (organization: string) => `?organization=${encodeURIComponent(organization)}`;
+
+  const callTool: Client['callTool'] = (token, tool, args, shape, callOptions) =>
+    sendAs(
+      {
+        method: 'POST',
+        path: `/v1/tools/${encodeURIComponent(tool)}`,
+        token,
+        body: args,
+        shape,
+        mayRepeat: true,
+      },
+      callOptions,
+    );
+  const messageTool =
+    <Arguments extends object>(tool: string): GrantedCall<Arguments, MessagePacket> =>
+    (token, args, callOptions) =>
+      callTool(token, tool, args, MessagePacketShape, callOptions);
+
+  return {
+    server,
+    clock,
+    grantMemory: options.grantMemory ?? memoryOfProcess(),
+    send,
+    version: (callOptions) =>
+      sendAs({ method: 'GET', path: '/v1', shape: VersionShape, mayRepeat: true }, callOptions),
+    openTurn: ({ key = crypto.randomUUID(), ...body }, callOptions) =>
+      send(
+        {
+          method: 'POST',
+          path: '/v1/turns',
+          body,
+          idempotencyKey: key,
+          shape: OpenedShape,
+          mayRepeat: true,
+        },
+        callOptions,
+      ),
+    showTurn: ({ organization, turnId }, callOptions) =>
+      send(
+        {
+          method: 'GET',
+          path: `/v1/turns/${encodeURIComponent(turnId)}${within(organization)}`,
+          shape: TurnShape,
+          mayRepeat: true,
+        },
+        callOptions,
+      ),
+    takeLease: async ({ organization, turnId, owner, seconds = LEASE_SECONDS }, callOptions) => {
+      const name = { organization, turnId };
+      const body = { organization, owner, seconds };
+      const taken = await send(
+        { ...ofTurn('lease', name, body, LeaseShape), mayRepeat: false },
+        callOptions,
+      );
+      if (!taken.ok) return taken;
+      if (taken.value.owner !== owner) {
+        return refuseLocally('malformed_answer', 'stop', { status: 200, detail: 'another owner' });
+      }
+      return { ok: true, value: { ...taken.value, seconds } };
+    },
+    heartbeat: ({ organization, turnId, lease }, callOptions) => {
+      const body = { organization, lease: bare(lease), seconds: lease.seconds };
+      const request = ofTurn('heartbeat', { organization, turnId }, body, ExtendedShape);
+      return send({ ...request, mayRepeat: true }, callOptions);
+    },
+    complete: ({ organization, turnId, lease, outcome }, callOptions) => {
+      const body = { organization, lease: bare(lease), ...(outcome !== undefined && { outcome }) };
+      const request = ofTurn('complete', { organization, turnId }, body, DoneShape);
+      return send({ ...request, mayRepeat: false }, callOptions);
+    },
+    stop: ({ organization, turnId }, callOptions) => {
+      const request = ofTurn('stop', { organization, turnId }, { organization }, DoneShape);
+      return send({ ...request, mayRepeat: false }, callOptions);
+    },
+    callTool,
+    search: messageTool('search'),
+    read: messageTool('read'),
+    around: messageTool('around'),
+    thread: messageTool('thread'),
+    listConversations: (token, args, callOptions) =>
+      callTool(token, 'list_conversations', args, ConversationPacketShape, callOptions),
+    propose: async (token, { key = crypto.randomUUID(), ...body }, callOptions) => {
+      const proposed = await sendAs(
+        {
+          method: 'POST',
+          path: '/v1/deliveries',
+          token,
+          body,
+          idempotencyKey: key,
+          shape: ProposedShape,
+          mayRepeat: true,
+        },
+        callOptions,
+      );
+      if (!proposed.ok) return proposed;
+      const { destination, payloadSha256 } = proposed.value;
+      return destination === body.destination && payloadSha256 === sha256Hex(body.payload)
+        ? proposed
+        : refuseLocally('malformed_answer', 'stop', { status: 200, detail: 'another proposal' });
+    },
+    showDelivery: (name, callOptions) =>
+      send(
+        {
+          method: 'GET',
+          path: `${pathOf(name)}${within(name.organization)}`,
+          shape: DeliveryShape,
+          mayRepeat: true,
+        },
+        callOptions,
+      ),
+    release: ({ deliveryId, ...body }, callOptions) =>
+      send(
+        {
+          method: 'POST',
+          path: `${pathOf({ deliveryId, ...body })}/release`,
+          body,
+          shape: ReleasedShape,
+          mayRepeat: false,
+        },
+        callOptions,
+      ),
+    acknowledge: ({ deliveryId, ...body }, callOptions) =>
+      send(
+        {
+          method: 'POST',
+          path: `${pathOf({ deliveryId, ...body })}/acknowledge`,
+          body,
+          shape: DoneShape,
+          mayRepeat: true,
+        },
+        callOptions,
+      ),
+  };
+}
+
+/** A lease as the gateway takes it. */
+function bare({ leaseId, owner, fence }: Lease): Lease {
+  return { leaseId, owner, fence };
+}
