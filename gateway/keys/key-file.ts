@@ -22,15 +22,18 @@ export function keyFile(dataDir: string): KeyStore {
           `Another command is changing the keys. If none is, one was cut off: remove ${draft}.`,
         );
       });
+      let isRenamed = false;
       try {
         const keys = await work(await readKeys(file));
         await handle.writeFile(JSON.stringify({ keys }));
         await handle.sync();
         // Renamed when it is whole: a reader sees all of it or nothing.
         await rename(draft, file);
+        isRenamed = true;
       } finally {
         await handle.close();
-        await rm(draft, { force: true });
+        // After it was renamed, a draft that is there is the lock of somebody else.
+        if (!isRenamed) await rm(draft, { force: true });
       }
     },
   };

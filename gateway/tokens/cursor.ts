@@ -1,5 +1,4 @@
-import { createHash } from 'node:crypto';
-import { compactVerify, CompactSign, errors } from 'jose';
+import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
 import { z } from 'zod';
 import { refuse, type Refusal } from '../../policy/refusal.ts';
 import type { Keys } from '../keys.ts';
@@ -23,18 +22,16 @@ export function queryDigest(tool: string, args: Readonly<Record<string, unknown>
     .digest('hex');
 }
 
-/** Signs a cursor (HMAC, RFC 7515), bound to the grant and to the question. */
+/** Signs a cursor (HMAC-SHA-256, RFC 2104), bound to the grant and to the question. */
 export async function signCursor(
   keys: Keys,
   grant: string,
   query: string,
   after: Position,
 ): Promise<string> {
-  const { signing } = await keys.current();
-  const content = Buffer.from(JSON.stringify({ grant, query, after }));
-  return new CompactSign(content)
-    .setProtectedHeader({ alg: 'HS256', typ: 'earshot-cursor', kid: signing.kid })
-    .sign(signing.cursorSecret);
+  const { kid, cursorSecret } = (await keys.current()).signing;
+  const content = Buffer.from(JSON.stringify({ grant, query, after })).toString('base64url');
+  return `${kid}.${content}.${macOf(cursorSecret, kid, content)}`;
 }
 
 /** Opens a cursor. One of another grant, of another question, or not ours is `invalid_input`. */
@@ -47,24 +44,23 @@ export async function openCursor(
   const refused = refuse('invalid_input', {
     detail: 'The cursor does not belong to this request.',
   });
-  try {
-    const secretOf = async ({ kid }: { kid?: string }) => {
-      const key = kid === undefined ? undefined : await keys.find(kid);
-      if (key === undefined) throw new errors.JOSEError('unknown key');
-      return key.cursorSecret;
-    };
-    const { payload } = await compactVerify(cursor, secretOf, { algorithms: ['HS256'] });
-    const content = Content.safeParse(JSON.parse(Buffer.from(payload).toString('utf8')));
-    const fits = content.success && content.data.grant === grant && content.data.query === query;
-    return fits ? { ok: true, after: content.data.after } : refused;
-  } catch (error) {
-    if (
-      error instanceof errors.JOSEError ||
-      error instanceof TypeError ||
-      error instanceof SyntaxError
-    ) {
-      return refused;
-    }
-    throw error;
-  }
+  const [kid = '', content = '', mac = '', ...more] = cursor.split('.');
+  const key = more.length === 0 ? await keys.find(kid) : undefined;
+  if (key === undefined || !isEqual(mac, macOf(key.cursorSecret, kid, content))) return refused;
+  const opened = Content.safeParse(JSON.parse(Buffer.from(content, 'base64url').toString('utf8')));
+  const fits = opened.success && opened.data.grant === grant && opened.data.query === query;
+  return fits ? { ok: true, after: opened.data.after } : refused;
+}
+
+/** In the process and at once: a job for another thread would take longer than the sum itself. */
+function macOf(secret: Uint8Array, kid: string, content: string): string {
+  return createHmac('sha256', secret)
+    .update(`earshot-cursor.${kid}.${content}`)
+    .digest('base64url');
+}
+
+/** Compared in a time that tells nothing of where they differ. */
+function isEqual(given: string, right: string): boolean {
+  const [a, b] = [Buffer.from(given), Buffer.from(right)];
+  return a.length === b.length && timingSafeEqual(a, b);
 }

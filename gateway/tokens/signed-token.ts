@@ -9,6 +9,13 @@ export interface TokenType {
   readonly audience: string;
 }
 
+/** A token that verified, with the id of the key that signed it: the thumbprint of its public part. */
+export interface VerifiedToken {
+  readonly ok: true;
+  readonly claims: JWTPayload;
+  readonly kid: string;
+}
+
 /** Signs a compact JWS with the key that signs now (Ed25519, RFC 8037). */
 export async function signToken(
   keys: Keys,
@@ -32,10 +39,10 @@ export async function verifyToken(
   type: TokenType,
   token: string,
   clockToleranceSeconds: number,
-): Promise<{ ok: true; claims: JWTPayload } | Refusal> {
+): Promise<VerifiedToken | Refusal> {
   if (!isOurSpelling(token, type.typ)) return refuse('malformed_token');
   try {
-    const { payload } = await jwtVerify(
+    const { payload, protectedHeader } = await jwtVerify(
       token,
       async ({ kid }) => {
         const key = kid === undefined ? undefined : await keys.find(kid);
@@ -51,7 +58,7 @@ export async function verifyToken(
         clockTolerance: clockToleranceSeconds,
       },
     );
-    return { ok: true, claims: payload };
+    return { ok: true, claims: payload, kid: protectedHeader.kid ?? '' };
   } catch (error) {
     if (error instanceof errors.JWTExpired) return refuse('grant_expired');
     if (error instanceof errors.JOSEError || error instanceof TypeError)

@@ -188,6 +188,8 @@ create function earshot.live_check(p_digest bytea, p_tool text, p_now timestampt
 language plpgsql stable as $$
 declare
   result earshot.live;
+  -- By itself until it is whole: a part of a part would copy every reader each time it is looked at.
+  standing earshot.standing;
   g record;
 begin
   select g0.id as grant_id, g0.org_id, g0.revoked_at, g0.ended_at, g0.expires_at, g0.session_id,
@@ -224,17 +226,18 @@ begin
     return result;
   end if;
 
-  result.standing := judge_turn(g.org_id, g.persona_id, g.destination_id, g.requester_id, g.trigger,
+  standing := judge_turn(g.org_id, g.persona_id, g.destination_id, g.requester_id, g.trigger,
     g.trigger_seq, g.turn_id, p_now);
+  result.standing := standing;
   -- Whatever the code turns out to be, a moved audience is said to have moved.
-  if (result.standing).audience_hash is distinct from g.audience_hash and (result.standing).readers is not null then
-    result.changes := audience_changes(g.readers, reader_list((result.standing).readers));
+  if standing.audience_hash is distinct from g.audience_hash and standing.readers is not null then
+    result.changes := audience_changes(g.readers, reader_list(standing.readers));
   end if;
-  result.code := coalesce((result.standing).code, case
-    when (result.standing).mode is distinct from g.mode
-      or (result.standing).project_bound is distinct from g.project_bound then 'mode_changed'
-    when (result.standing).policy_revision is distinct from g.policy_revision then 'policy_changed'
-    when (result.standing).audience_hash is distinct from g.audience_hash then 'audience_changed'
+  result.code := coalesce(standing.code, case
+    when standing.mode is distinct from g.mode
+      or standing.project_bound is distinct from g.project_bound then 'mode_changed'
+    when standing.policy_revision is distinct from g.policy_revision then 'policy_changed'
+    when standing.audience_hash is distinct from g.audience_hash then 'audience_changed'
     when p_tool is not null and not p_tool = any (g.tools) then 'tool_not_allowed'
     when g.session_state <> 'open' then 'session_quarantined'
   end);

@@ -70,9 +70,10 @@ begin
       cross join lateral (select v.* from conversation_messages(p_org, p_conversation, lowest, destination) v
         where v.seq = x.seq limit 1) m
     ), embedded as materialized (
-      select c.id, e.target_message from page p
+      -- One that does not exist is asked about like one out of scope. No conversation has such a key.
+      select coalesce(c.id, -row_number() over (order by e.seq, e.position)) as id, e.target_message from page p
       join message_embeds e on e.org_id = p_org and e.conversation_id = p_conversation and e.seq = p.seq
-      join conversations c on c.org_id = p_org and c.external_id = e.target_conversation
+      left join conversations c on c.org_id = p_org and c.external_id = e.target_conversation
     ), made as materialized (
       select p.delivery_id as id from page p
       union

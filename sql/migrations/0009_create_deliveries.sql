@@ -33,6 +33,16 @@ begin
   end if;
 end $$;
 
+-- What was shown, or reported, while the locks were waited for may have brought a source of a conversation that
+-- they do not hold: the whole is tried again (40001).
+create function earshot.require_locked(p_conversations bigint[], p_locked bigint[]) returns void
+language plpgsql immutable as $$
+begin
+  if not p_conversations <@ p_locked then
+    raise exception 'a source came while the locks were waited for' using errcode = '40001';
+  end if;
+end $$;
+
 -- What a turn's sessions were shown, flattened: with each message that came out of a delivery, what
 -- that delivery was made from.
 create function earshot.turn_sources(p_org bigint, p_turn uuid) returns earshot.source[]
@@ -142,6 +152,7 @@ declare
   held_grant uuid;
   destination bigint;
   sources earshot.source[];
+  locked bigint[];
   known earshot.deliveries;
   v earshot.verdict;
   expiry timestamptz;
@@ -170,8 +181,9 @@ begin
 
   -- Lock.
   sources := turn_sources(org, turn.id);
-  perform lock_readability(org, array(
-    select destination union select turn.destination_id union select s.conversation_id from unnest(sources) s));
+  locked := array(
+    select destination union select turn.destination_id union select s.conversation_id from unnest(sources) s);
+  perform lock_readability(org, locked);
   select * into turn from turns t0 where t0.org_id = org and t0.id = turn.id for no key update;
   perform from grants g where g.org_id = org and g.id = held_grant for no key update;
   select * into known from deliveries d
@@ -200,6 +212,7 @@ begin
     end if;
   end if;
   sources := turn_sources(org, turn.id);
+  perform require_locked(array(select s.conversation_id from unnest(sources) s), locked);
   v := judge_proposal(p_digest, destination, sources, t);
   changes := v.changes;
   elsewhere := destination <> turn.destination_id;
@@ -318,6 +331,7 @@ declare
   org constant bigint := enter_organization(p_organization);
   t timestamptz;
   d earshot.deliveries;
+  locked bigint[];
   v earshot.verdict;
 begin
   select * into d from deliveries x where x.org_id = org and x.id = p_delivery;
@@ -327,9 +341,10 @@ begin
   end if;
 
   -- Lock.
-  perform lock_readability(org, array(
+  locked := array(
     select d.destination_id union select t0.destination_id from turns t0 where t0.org_id = org and t0.id = d.turn_id
-    union select s.conversation_id from delivery_sources s where s.org_id = org and s.delivery_id = p_delivery));
+    union select s.conversation_id from delivery_sources s where s.org_id = org and s.delivery_id = p_delivery);
+  perform lock_readability(org, locked);
   perform from turns t0 where t0.org_id = org and t0.id = d.turn_id for no key update;
   perform from grants g where g.org_id = org and g.id = d.grant_id for no key update;
   select * into d from deliveries x where x.org_id = org and x.id = p_delivery for no key update;
@@ -352,6 +367,8 @@ begin
     end if;
     return;
   end if;
+  perform require_locked(array(
+    select s.conversation_id from delivery_sources s where s.org_id = org and s.delivery_id = p_delivery), locked);
   v := judge_release(org, d, p_shown, t);
   code := v.code;
   if v.code is not null then

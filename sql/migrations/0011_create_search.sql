@@ -348,18 +348,17 @@ begin
     from size z
     cross join (select o.place, count(*) filter (where o.authored) as messages from occurrences o group by o.place) f
   ), scored as materialized (
-    -- Whole numbers far below 2^53: their sum in floating point is exact.
-    select o.id, o.seq, sum(round(w.weight * o.frequency / (o.frequency + w.base + w.by_length * o.length)))::bigint as score
-    from occurrences o join weights w on w.place = o.place
-    group by o.id, o.seq
-  ), last as materialized (
-    select s.score, s.seq from scored s
+    select s.id, s.seq, s.score from (
+      -- Whole numbers far below 2^53: their sum in floating point is exact.
+      select o.id, o.seq, sum(round(w.weight * o.frequency / (o.frequency + w.base + w.by_length * o.length)))::bigint as score
+      from occurrences o join weights w on w.place = o.place
+      group by o.id, o.seq) s
     where p_after_score is null or s.score < p_after_score or (s.score = p_after_score and s.seq <= p_after_seq)
-    order by s.score desc, s.seq desc offset p_window - 1 limit 1
+  ), last as materialized (
+    select s.score, s.seq from scored s order by s.score desc, s.seq desc offset p_window - 1 limit 1
   )
   select s.id, s.seq, s.score from scored s
-  where (p_after_score is null or s.score < p_after_score or (s.score = p_after_score and s.seq <= p_after_seq))
-    and (s.score, s.seq) >= (coalesce((select l.score from last l), 0), coalesce((select l.seq from last l), 0));
+  where (s.score, s.seq) >= (coalesce((select l.score from last l), 0), coalesce((select l.seq from last l), 0));
 end $$;
 
 -- Whether a candidate is a hit: visible, and what the query and the filters ask for.

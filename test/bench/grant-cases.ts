@@ -109,9 +109,13 @@ export async function scopedMessages(
 export const PROPOSE = 'propose a delivery';
 export const RELEASE = 'release a delivery';
 
-/** Proposing and releasing answers in a session that was shown 50 messages. */
-export async function deliveryCases(database: BenchDatabase, asking: Asking): Promise<Case[]> {
+/** Proposing and releasing answers in sessions of their own, each of which was shown 50 messages and nothing else. */
+export async function deliveryCases(
+  database: BenchDatabase,
+  group: AudienceGroup,
+): Promise<Case[]> {
   const { gateway, superuser } = database;
+  const asking = await startAsking(database, group);
   for (const [index, { packet }] of asking.turns.entries()) {
     const { destination } = audienceAt(asking.group, index);
     await superuser.sql`

@@ -94,7 +94,7 @@ export async function measureScope(
       ...liveCheckCases(database, of(LIVE_CHECKS.flatMap((bound) => bound.groups))),
       ...retrieveCases(database, of([...RETRIEVALS.groups, ...LARGE])),
       ...readCases(database, of(MENTIONED.flatMap((name) => [name, `mention-${name}`]))),
-      ...(await deliveryCases(database, delivering)),
+      ...(await deliveryCases(database, delivering.group)),
       ...http.cases,
     ];
     const measured = await measure(cases, effort);

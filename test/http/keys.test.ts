@@ -223,6 +223,33 @@ describe.each(places)('keys in %s', (_, place) => {
 });
 
 describe('the key file', () => {
+  test('loses none of many changes that were said to be made, and brings no retired key back', async () => {
+    await createKeys(folder);
+    const store = keyFile(folder);
+    const [first] = await store.read();
+    const untilDone = async <T>(change: () => Promise<T>): Promise<T> => {
+      for (;;) {
+        try {
+          return await change();
+        } catch (error) {
+          // Somebody else is at it.
+          if (!(error instanceof KeyError)) throw error;
+        }
+      }
+    };
+    const kept: string[] = [];
+    const work = async () => {
+      for (let round = 0; round < 6; round++) {
+        const { kid } = await untilDone(() => rotateKeys(store, 3600));
+        kept.push((await untilDone(() => rotateKeys(store, 3600))).kid);
+        expect(await untilDone(() => retireKey(store, kid))).toBe('retired');
+      }
+    };
+    await Promise.all(Array.from({ length: 6 }, work));
+    const kids = (await store.read()).map(({ kid }) => kid);
+    expect(kids.sort()).toEqual([first?.kid ?? '', ...kept].sort());
+  });
+
   test('is of its owner alone, also after a rotation, and is refused when others may read it', async () => {
     await createKeys(folder);
     const file = join(folder, 'keys.json');

@@ -293,3 +293,30 @@ test('a stop and the guard are on record when they are set and when they are lif
     ['guard running', null],
   ]);
 });
+
+test('a stop and the guard are set by statements too, in every organization that they name, and are on record', async () => {
+  const other = await gateway.organization();
+  const names = [acme.name, other.name].sort();
+  const { count } = await gateway.owner.begin(async (sql) => {
+    await sql`select earshot.enter_organization(${acme.name})`;
+    const stopped = await sql`
+      insert into earshot.stops (org_id, kind, target)
+      select id, 'organization', external_id from earshot.organizations where external_id = any (${names}::text[])`;
+    await sql`update earshot.organizations set guard = 'paused' where external_id = any (${names}::text[])`;
+    const [entered] = await sql<{ name: string }[]>`
+      select external_id as name from earshot.organizations where id = earshot.current_organization()`;
+    expect(entered?.name).toBe(acme.name);
+    return stopped;
+  });
+  expect(count).toBe(2);
+  const rows = await gateway.owner<{ name: string; kind: string }[]>`
+    select o.external_id as name, d.kind from earshot.decisions d join earshot.organizations o on o.id = d.org_id
+    where o.external_id = any (${names}::text[]) and (d.kind like 'stop %' or d.kind like 'guard %')
+    order by 1, 2`;
+  expect(rows.map(({ name, kind }) => [name, kind])).toEqual(
+    names.flatMap((name) => [
+      [name, 'guard paused'],
+      [name, 'stop set'],
+    ]),
+  );
+});

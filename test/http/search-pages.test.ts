@@ -181,8 +181,8 @@ describe('a cursor', () => {
       {
         title: 'a window cuts what ties',
         routine: 'search_candidates',
-        from: '(r.score, r.seq) < (l.score, l.seq)',
-        to: '(r.score, r.seq) <= (l.score, l.seq)',
+        from: 'where (s.score, s.seq) >= (',
+        to: 'where (s.score, s.seq) > (',
       },
       {
         title: 'a page takes those that tie the other way round',

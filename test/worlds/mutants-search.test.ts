@@ -87,16 +87,10 @@ const CANDIDATES: readonly ForcedMutant[] = [
     'from listed',
   ),
   mutant(
-    'answers that have a term are counted among what is listed',
+    'answers that have a term are counted',
     'search_candidates',
-    'where h.authored and h.frequencies',
-    'where h.frequencies',
-  ),
-  mutant(
-    'answers that have a term are counted among what is open',
-    'search_candidates',
-    '\n           where p.authored)',
-    ')',
+    'count(*) filter (where o.authored)',
+    'count(*)',
   ),
   mutant(
     'answers are counted among what is open',
@@ -138,8 +132,8 @@ const CANDIDATES: readonly ForcedMutant[] = [
   mutant(
     'a window cuts those that tie with its last',
     'search_candidates',
-    '(r.score, r.seq) < (l.score, l.seq)',
-    '(r.score, r.seq) <= (l.score, l.seq)',
+    'where (s.score, s.seq) >= (',
+    'where (s.score, s.seq) > (',
     ...narrowWindow,
   ),
 ];
