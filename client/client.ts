@@ -24,14 +24,14 @@ import {
 } from './answer-shape.ts';
 import { refuseLocally, type Answer } from './client-refusal.ts';
 import { systemClock, type Clock } from './clock.ts';
-import { exchange, type Exchange } from './exchange.ts';
+import { exchange, type Exchange, type TokenSource } from './exchange.ts';
 import { memoryOfProcess, type GrantMemory } from './grant-memory.ts';
 import { RETRIES, retried, type RetryPolicy } from './retry.ts';
 
 export interface ClientOptions {
   readonly baseUrl: string | URL;
   /** The token of a registered client, or what gives a fresh one. */
-  readonly token: string | (() => string | Promise<string>);
+  readonly token: TokenSource;
   readonly fetch?: typeof globalThis.fetch;
   /** How long one try may take. */
   readonly timeoutMs?: number;
@@ -189,8 +189,9 @@ export interface Client {
 /** Seconds of a lease unless they are given. */
 const LEASE_SECONDS = 30;
 
+/** Makes a client. Throws a TypeError for a `baseUrl` that is none; nothing is asked yet. */
 export function createClient(options: ClientOptions): Client {
-  const server = String(options.baseUrl).replace(/\/+$/, '');
+  const server = serverAt(options.baseUrl);
   const fetch = options.fetch ?? ((...request) => globalThis.fetch(...request));
   const clock = options.clock ?? systemClock;
   const random = options.random ?? Math.random;
@@ -206,18 +207,8 @@ export function createClient(options: ClientOptions): Client {
   }
 
   /** Sends with the client's own token. */
-  async function send<Value>(
-    request: Omit<Exchange<Value>, 'token'> & { readonly mayRepeat: boolean },
-    callOptions?: CallOptions,
-  ): Promise<Answer<Value>> {
-    let token: string;
-    try {
-      token = typeof options.token === 'string' ? options.token : await options.token();
-    } catch {
-      return refuseLocally('no_token', 'retry');
-    }
-    return sendAs({ ...request, token }, callOptions);
-  }
+  const send: Client['send'] = (request, callOptions) =>
+    sendAs({ ...request, token: options.token }, callOptions);
 
   const ofTurn = <Value>(
     step: string,
@@ -366,6 +357,21 @@ export function createClient(options: ClientOptions): Client {
         callOptions,
       ),
   };
+}
+
+/** A base URL in one spelling. Throws for one that no request can go to, or that holds more than a place. */
+function serverAt(baseUrl: string | URL): string {
+  const url = URL.canParse(baseUrl) ? new URL(baseUrl) : undefined;
+  const isPlace =
+    url !== undefined &&
+    /^https?:$/.test(url.protocol) &&
+    [url.username, url.password, url.search, url.hash].every((part) => part === '');
+  if (!isPlace) {
+    throw new TypeError(
+      'baseUrl: it has to be an address of http or https, without a login, a query or a fragment',
+    );
+  }
+  return url.href.replace(/\/+$/, '');
 }
 
 /** A lease as the gateway takes it. */

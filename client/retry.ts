@@ -1,4 +1,4 @@
-import type { Answer, ClientRefusal } from './client-refusal.ts';
+import { refuseLocally, type Answer, type ClientRefusal } from './client-refusal.ts';
 import type { Clock } from './clock.ts';
 
 /** How often and how patiently a call that may be repeated is repeated. */
@@ -34,7 +34,7 @@ export async function retried<Value>(
     const wait = waitAfter(answer, tried, policy, random);
     if (wait === undefined) return answer;
     await clock.wait(wait, signal);
-    if (signal?.aborted) return answer;
+    if (signal?.aborted) return refuseLocally('aborted', 'stop');
   }
 }
 

@@ -177,7 +177,14 @@ async function answer(
   if (result === undefined) return { ok: true, kind: 'silent' };
   if ('ok' in result) return result;
 
-  const proposal: Proposal = { destination: turn.destination, key: 'answer', ...result };
+  // Named one by one: whatever else the work hands back goes nowhere.
+  const { payload, contentType } = result;
+  const proposal: Proposal = {
+    destination: turn.destination,
+    payload,
+    ...(contentType !== undefined && { contentType }),
+    key: 'answer',
+  };
   const proposed = await granted(client.propose, proposal);
   if (!proposed.ok) return proposed;
   const delivery = proposed.value;

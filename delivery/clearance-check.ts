@@ -24,6 +24,8 @@ export interface EndpointRefusal {
 export type EndpointCode =
   /** The gateway's public keys could not be had. */
   | 'keys_unavailable'
+  /** The platform did not say who reads there now: nothing was released. */
+  | 'readers_unknown'
   /** A clearance of another organization, or toward a place that this endpoint does not serve. */
   | 'not_served'
   /** The platform took no message: nothing was sent. */
@@ -33,6 +35,7 @@ export type EndpointCode =
 
 const RECOVERIES: Readonly<Record<EndpointCode, Recovery>> = {
   keys_unavailable: 'retry',
+  readers_unknown: 'retry',
   not_served: 'correct',
   send_failed: 'rebuild',
   send_unknown: 'reconcile',
@@ -43,10 +46,16 @@ export function refuseHere(code: EndpointRefusal['code']): EndpointRefusal {
   return { ok: false, from: 'endpoint', code, recovery };
 }
 
-/** The keys at a gateway, fetched when they are needed, kept for ten minutes, and again for an unknown key. */
+/**
+ * The keys at a gateway, fetched when they are needed, kept for a minute, and again for an unknown key,
+ * but once in five seconds: a key that signs at once is known by then, and one that is retired is gone.
+ */
 export function keysAt(gateway: string | URL): ClearanceKeys {
   const server = String(gateway).replace(/\/+$/, '');
-  return createRemoteJWKSet(new URL(`${server}/.well-known/jwks.json`));
+  return createRemoteJWKSet(new URL(`${server}/.well-known/jwks.json`), {
+    cacheMaxAge: 60_000,
+    cooldownDuration: 5_000,
+  });
 }
 
 /** Keys that are given: a JSON Web Key Set (RFC 7517), as the gateway serves it. */

@@ -128,7 +128,12 @@ export function createEndpoint(options: EndpointOptions): Endpoint {
     const earlier = await journal.read(deliveryId);
     if (earlier !== undefined && earlier.state !== 'releasing')
       return refuseHere('already_released');
-    const shownReaders = await options.shownReaders?.(destination);
+    let shownReaders: readonly string[] | undefined;
+    try {
+      shownReaders = await options.shownReaders?.(destination);
+    } catch {
+      return refuseHere('readers_unknown');
+    }
     await journal.write({ deliveryId, destination, state: 'releasing' });
     const released = await client.release({
       organization,
@@ -151,6 +156,8 @@ export function createEndpoint(options: EndpointOptions): Endpoint {
       return refuseHere('send_unknown');
     }
     if (sent.outcome === 'failed') {
+      // As good as never sent, also if the gateway cannot be told now.
+      await journal.write({ deliveryId, destination, state: 'releasing' });
       await settle(deliveryId, 'failed');
       return refuseHere('send_failed');
     }
@@ -166,26 +173,43 @@ export function createEndpoint(options: EndpointOptions): Endpoint {
     refusal: ClientRefusal,
     wasAsked: boolean,
   ): Promise<ClientRefusal> {
-    // An earlier request of this process took the release, and its answer was lost.
+    // An earlier request of this process took the release, and its answer was lost; unless the gateway
+    // has another end of it on record.
     if (wasAsked && refusal.code === 'already_released') {
-      await settle(deliveryId, 'failed');
-      return { ...refusal, recovery: 'rebuild' };
+      const isFailed = await settle(deliveryId, 'failed');
+      return isFailed ? { ...refusal, recovery: 'rebuild' } : refusal;
     }
     const isCertain = refusal.from === 'gateway' && refusal.status < 500;
     if (isCertain) await journal.remove(deliveryId);
     return refusal;
   }
 
+  async function askPlatform(entry: JournalEntry) {
+    try {
+      return await options.find?.(entry);
+    } catch {
+      return undefined;
+    }
+  }
+
+  /** Takes an entry out whose end the gateway has on record already: a person has told it. */
+  async function dropEnded(deliveryId: string): Promise<'dropped' | 'open'> {
+    const shown = await client.showDelivery({ organization, deliveryId });
+    if (!shown.ok || !['delivered', 'failed'].includes(shown.value.status)) return 'open';
+    await journal.remove(deliveryId);
+    return 'dropped';
+  }
+
   async function reconcileEntry(entry: JournalEntry): Promise<Reconciled['outcome']> {
     const { deliveryId } = entry;
     const settled = async (outcome: 'delivered' | 'failed', message?: string) =>
-      (await settle(deliveryId, outcome, message)) ? outcome : 'open';
+      (await settle(deliveryId, outcome, message)) ? outcome : dropEnded(deliveryId);
     switch (entry.state) {
       case 'sent':
         return settled('delivered', entry.message);
       case 'sending': {
-        const found = await options.find?.(entry);
-        if (found === undefined) return 'open';
+        const found = await askPlatform(entry);
+        if (found === undefined) return dropEnded(deliveryId);
         return found === 'absent' ? settled('failed') : settled('delivered', found.message);
       }
       case 'releasing': {
@@ -204,13 +228,15 @@ export function createEndpoint(options: EndpointOptions): Endpoint {
     deliver,
     async reconcile() {
       const reconciled: Reconciled[] = [];
-      for (const entry of await journal.all()) {
-        if (active.has(entry.deliveryId)) continue;
-        active.add(entry.deliveryId);
+      for (const { deliveryId } of await journal.all()) {
+        if (active.has(deliveryId)) continue;
+        active.add(deliveryId);
         try {
-          reconciled.push({ entry, outcome: await reconcileEntry(entry) });
+          // As it is now: it may have been asked for again, and sent, since the list was made.
+          const entry = await journal.read(deliveryId);
+          if (entry !== undefined) reconciled.push({ entry, outcome: await reconcileEntry(entry) });
         } finally {
-          active.delete(entry.deliveryId);
+          active.delete(deliveryId);
         }
       }
       return reconciled;

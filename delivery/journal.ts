@@ -15,7 +15,7 @@ export interface JournalEntry {
 }
 
 /**
- * Where the record is kept. It belongs to one process, and one delivery goes to one process; what
+ * Where the record is kept. It belongs to one endpoint, and one delivery goes to one endpoint; what
  * was written is there after a crash. One that throws ends the delivery where it stands.
  */
 export interface Journal {

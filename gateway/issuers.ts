@@ -120,14 +120,24 @@ function keysOf({ url, file }: IssuerSettings): JWTVerifyGetKey {
   );
   return async (header, token) => {
     try {
-      return await (
-        await set.current()
-      )(header, token);
+      return await keyIn(await set.current(), header, token);
     } catch (error) {
       if (!(error instanceof errors.JWKSNoMatchingKey)) throw error;
-      return (await set.again())(header, token);
+      return keyIn(await set.again(), header, token);
     }
   };
+}
+
+/** The key of a token. One that is there and is no key is the issuer's fault, and not the token's. */
+async function keyIn(
+  set: JWTVerifyGetKey,
+  ...[header, token]: Parameters<JWTVerifyGetKey>
+): Promise<Awaited<ReturnType<JWTVerifyGetKey>>> {
+  try {
+    return await set(header, token);
+  } catch (error) {
+    throw error instanceof errors.JOSEError ? error : new IssuerUnavailable();
+  }
 }
 
 function readerOf(url: URL): () => Promise<JWTVerifyGetKey> {

@@ -99,7 +99,7 @@ const NOT_MIGRATED = [
   EXIT.refused,
   'not_migrated',
   'The database is not one of this release.',
-  'Run `earshot migrate` with DATABASE_ADMIN_URL.',
+  'Run `earshot init`; or `earshot migrate`, with DATABASE_ADMIN_URL where there is a DATABASE_URL.',
 ] as const;
 
 const DATABASE_STATES: Readonly<

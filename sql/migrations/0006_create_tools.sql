@@ -321,6 +321,8 @@ begin
       (h.source).revision, call_tool.decision_id
     from outcome o cross join lateral unnest(o.hits) h
     where o.verdict is null
+    -- In one order, so that of two calls that show the same one waits, and neither for the other.
+    order by (h.source).conversation_id, (h.source).from_seq
     on conflict do nothing
   ), recorded as (
     insert into decisions (org_id, id, decided_at, kind, verdict, code, turn_id, grant_id, session_id, tool,

@@ -392,6 +392,10 @@ begin
     jsonb_strip_nulls(jsonb_build_object('changes', v.changes)));
 end $$;
 
+-- The first half of the keys of the advisory locks that order reports; the second is the organization's.
+create function earshot.lineage_lock() returns integer
+language sql immutable parallel safe as $$ select 8434 $$;
+
 -- What became of a released delivery. `delivered` may name the message that it became, which then
 -- keeps its lineage. The same report again changes nothing; another is a conflict.
 create function earshot.acknowledge_delivery(p_organization text, p_delivery uuid, p_outcome text, p_message text)
@@ -407,6 +411,9 @@ begin
   if not found then
     return 'not_found';
   end if;
+  -- One report hands on sources that another one is just adding to: in an organization they come one after the
+  -- other. Nobody else takes this lock, and it comes before all others.
+  perform pg_advisory_xact_lock(lineage_lock(), (org % 2147483647)::integer);
   -- The row lock that appending takes, so that a message and the report of it, arriving together, come
   -- one after the other and the later one sees the earlier. Then the order of the protocol: the
   -- conversation's revision, the delivery.

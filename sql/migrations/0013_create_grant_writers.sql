@@ -73,8 +73,9 @@ begin
     decision_id := record_step(org, 'revoke', code, turn, null);
     return;
   end if;
+  -- And the one that took its place, if it was replaced.
   update grants g set revoked_at = t, revoked_code = 'grant_revoked'
-  where g.org_id = org and g.id = p_grant and g.revoked_at is null;
+  where g.org_id = org and g.turn_id = turn.id and (g.id = p_grant or g.ended_at is null) and g.revoked_at is null;
   decision_id := gen_random_uuid();
   insert into decisions (org_id, id, decided_at, kind, verdict, turn_id, grant_id, detail)
   values (org, withdraw_grant.decision_id, t, 'revoke', 'allowed', turn.id, p_grant,

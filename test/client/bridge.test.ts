@@ -103,9 +103,9 @@ function startBridge(journal = 'deliveries.ndjson'): Bridge {
     env: {
       PATH: process.env.PATH,
       TSX_TSCONFIG_PATH: TSCONFIG,
-      EARSHOT_URL: proxy.url,
-      EARSHOT_BRIDGE_TOKEN: token,
-      EARSHOT_DELIVER_TOKEN: token,
+      GATEWAY_URL: proxy.url,
+      BRIDGE_TOKEN: token,
+      DELIVER_TOKEN: token,
     },
     stdio: ['pipe', 'pipe', 'inherit'],
   });
@@ -206,12 +206,24 @@ test('what a crash left open is looked at first, and no text of it was kept', as
   expect(await readFile(journal, 'utf8')).toMatch(/"state":"releasing"/);
   expect(await readFile(journal, 'utf8')).not.toContain('canary');
   // A line that the crash cut off.
-  await writeFile(journal, '{"deliveryId":"3c5', { flag: 'a' });
+  await writeFile(journal, '\n{"deliveryId":"3c5', { flag: 'a' });
   const second = startBridge('crashed.ndjson');
   await once(second.lines, 'line');
   await second.leaves();
   expect(second.told).toMatchObject([{ event: 'reconciled', outcome: 'failed' }]);
-  expect(await readFile(journal, 'utf8')).toMatch(/"state":"settled"\}\n$/);
+  expect(await readFile(journal, 'utf8')).toMatch(/^\{.*"state":"settled"\}$/m);
+  // The cut line spoiled no other: it is settled for the next one as well.
+  const third = startBridge('crashed.ndjson');
+  await third.leaves();
+  expect(third.told).toEqual([]);
+});
+
+test('a bridge that is asked to leave says nothing more and ends in order', async () => {
+  const bridge = startBridge();
+  await bridge.hears('1', 'canary');
+  bridge.child.kill('SIGTERM');
+  expect(await once(bridge.child, 'exit')).toEqual([0, null]);
+  expect(bridge.told.map(({ event }) => event)).toEqual(['said', 'done']);
 });
 
 /** Waits for what another process is about to do. */

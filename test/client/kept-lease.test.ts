@@ -138,3 +138,12 @@ test('the time of a lease is counted from before it was taken', async () => {
   await aborted;
   expect(kept.lost).toMatchObject({ code: 'lease_unkept' });
 });
+
+test('a lease whose heartbeats find no token is given up when its time is over', async () => {
+  const token = () => new Promise<string>(() => {});
+  const client = createClient({ baseUrl: server.url, token });
+  const kept = keepLease(client, turn, { ...bare, seconds: 0.03 });
+  await new Promise((resolve) => kept.signal.addEventListener('abort', resolve));
+  expect(kept.lost).toMatchObject({ code: 'lease_unkept' });
+  expect(server.requests).toEqual([]);
+});

@@ -100,6 +100,12 @@ describe('a turn', () => {
     expect(await turns()).toMatchObject([{ state: 'completed' }]);
   });
 
+  test('answers where it was asked, whatever else its work hands back', async () => {
+    const more = { destination: 'open', key: 'other', organization: 'other' };
+    const { ended } = run(() => Promise.resolve({ payload: 'It sings.', ...more }));
+    expect(await ended).toMatchObject({ kind: 'cleared', delivery: { destination: 'thread' } });
+  });
+
   test('whose work throws is given up, and the error passes through', async () => {
     const clock = steppedClock();
     const { ended } = run(() => Promise.reject(new Error('the model is gone')), {}, { clock });

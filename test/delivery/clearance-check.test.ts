@@ -1,5 +1,14 @@
 import { exportJWK, generateKeyPair, SignJWT, UnsecuredJWT, type CryptoKey, type JWK } from 'jose';
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import {
+  afterAll,
+  beforeAll,
+  beforeEach,
+  describe,
+  expect,
+  onTestFinished,
+  test,
+  vi,
+} from 'vitest';
 import { checkClearance, keysAt, keysOf } from '../../delivery/clearance-check.ts';
 import { startFakeServer, type FakeServer, type Reply } from '../client/fake-server.ts';
 
@@ -108,6 +117,35 @@ describe('the keys at a gateway', () => {
     const keys = keysAt(`${server.url}/`);
     for (let i = 0; i < 3; i++) expect((await check(await sign(), keys)).ok).toBe(true);
     expect(server.asked()).toEqual([JWKS]);
+  });
+
+  test('are asked for again for an unknown key, but once in five seconds, and after a minute', async () => {
+    vi.useFakeTimers({ toFake: ['Date'] });
+    onTestFinished(() => void vi.useRealTimers());
+    const pass = (seconds: number) => vi.setSystemTime(Date.now() + seconds * 1000);
+    const { kid: _, ...nameless } = ours.jwk;
+    const next = { ...nameless, kid: 'k2' };
+    const byNext = () => sign({}, { head: { kid: 'k2' } });
+    const sets = [[ours.jwk], [ours.jwk, next], [next]].map((set) => ({
+      status: 200,
+      json: { keys: set },
+    }));
+    server.script(JWKS, ...sets);
+    const keys = keysAt(server.url);
+
+    expect((await check(await sign(), keys)).ok).toBe(true);
+    // A key that signs at once, and many tokens that name it.
+    expect(await check(await byNext(), keys)).toMatchObject({ code: 'malformed_token' });
+    expect(server.asked()).toHaveLength(1);
+    pass(5);
+    expect((await check(await byNext(), keys)).ok).toBe(true);
+    expect((await check(await sign(), keys)).ok).toBe(true);
+    expect(server.asked()).toHaveLength(2);
+    // The old one is retired.
+    pass(60);
+    expect(await check(await sign(), keys)).toMatchObject({ code: 'malformed_token' });
+    expect((await check(await byNext(), keys)).ok).toBe(true);
+    expect(server.asked()).toHaveLength(3);
   });
 
   test.each<[string, Reply]>([

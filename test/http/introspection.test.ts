@@ -207,6 +207,14 @@ describe('a grant that is revoked from outside', () => {
     },
   );
 
+  test('takes the grant with it that took its place', async () => {
+    const { token } = ok(await turn.mint());
+    ok(await revoke(turn.grant.grantId));
+
+    const used = await gateway.send('POST', '/v1/tools/search', { token, json: { query: 'x' } });
+    expect(used.code).toBe('grant_revoked');
+  });
+
   test('is revoked once: again is as good, and the first time and reason stay', async () => {
     ok(await revoke(turn.grant.grantId));
     const row = () => gateway.owner`

@@ -174,6 +174,24 @@ describe('a token of a configured issuer', () => {
 });
 
 describe('the keys of an issuer', () => {
+  test.each([
+    ['is no point of its curve', { x: Buffer.alloc(32, 1).toString('base64url') }],
+    ['is not spelled as one', { x: '!' }],
+    ['lacks a part', { y: undefined }],
+  ])('verify nothing by one that %s, and go on by the others', async (_what, spoiled) => {
+    const two = await house.addKey('two', 'ES256');
+    Object.assign(two.publicJwk, spoiled);
+    expect(await said(await two.sign({ sub: 'bridge' }))).toBe('unavailable');
+    expect(await said(await good())).toBe('bridge');
+  });
+
+  test('verify nothing by an id that two of them have', async () => {
+    const other = await house.addKey('two', 'ES256');
+    other.publicJwk.kid = 'one';
+    expect(await said(await good())).toBe('malformed_token');
+    expect(await said(await other.sign({ sub: 'bridge' }, { kid: 'one' }))).toBe('malformed_token');
+  });
+
   test('are read anew for an id that nobody knows, once in the cool-down', async () => {
     await said(await good());
     const two = await house.addKey('two', 'ES256');

@@ -190,6 +190,39 @@ describe('the cost of a call', () => {
     expect(grown).toEqual([]);
   });
 
+  it('asks of an embed that names nothing what it asks of one whose conversation is hidden', async () => {
+    const { acme } = place;
+    // A page takes one message more than it shows.
+    const said = async (...embeds: object[]) => {
+      const seq = await acme.say('source', 'ben', 'see there', { embeds });
+      await acme.say('source', 'ben', 'plain');
+      return seq;
+    };
+    const plain = await said();
+    const hidden = await said({ conversation: 'secret', message: 'm1' });
+    const nothing = await said({ conversation: 'nowhere', message: 'm1' });
+    const { sql, close } = openDatabase(place.gateway.target.gatewayUrl, { max: 1 });
+    const asked = async (fromSeq: string) => {
+      const read = () => sql`
+        select code from earshot.call_tool(${place.digest}, 'read',
+          ${JSON.stringify({ conversation: 'source', fromSeq, limit: '1' })}::text::jsonb, ''::bytea)`;
+      for (let round = 0; round < 7; round++) await read();
+      await sql.unsafe('begin');
+      const before = await counts(sql);
+      await read();
+      const after = await counts(sql);
+      await sql.unsafe('rollback');
+      return [...after]
+        .filter(([name]) => name.endsWith('()'))
+        .map(([name, [calls = 0]]) => [name, calls - (before.get(name)?.[0] ?? 0)]);
+    };
+    const expected = await asked(hidden);
+    expect(await asked(nothing)).toEqual(expected);
+    // The counter counts.
+    expect(await asked(plain)).not.toEqual(expected);
+    await close();
+  });
+
   it('is another one with one more row in scope, which shows that the counter would notice', async () => {
     const before = await session(costs);
     await place.acme.say('source', 'ben', 'one more lantern');

@@ -145,7 +145,7 @@ function failureOfAsking({ problem }: Refused, persona: string): Failure {
     persona_not_designated: `There is no active persona ${persona} for this organization; --create-persona makes it.`,
     not_found:
       'Check --organization, --to and --as: the user has to be one who reads the conversation.',
-    not_permitted: 'The first client is missing. Run `earshot init`.',
+    malformed_token: `The client ${FIRST_CLIENT} is not there or was revoked. Run \`earshot init\`.`,
     unlistable_audience: 'The conversation has readers outside, or members that nobody knows.',
   };
   const exitCode = problem.code === 'unavailable' ? EXIT.unavailable : EXIT.refused;

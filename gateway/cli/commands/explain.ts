@@ -175,7 +175,7 @@ function failureOfExplaining({ problem }: Refused): Failure {
   const mends: Partial<Record<string, string>> = {
     not_found:
       'Check --organization, --to, the source and --seq. With --as-viewer, the one who asks has to read all of it.',
-    not_permitted: 'The first client is missing. Run `earshot init`.',
+    malformed_token: `The client ${FIRST_CLIENT} is not there or was revoked. Run \`earshot init\`.`,
   };
   const exitCode =
     problem.code === 'unavailable'

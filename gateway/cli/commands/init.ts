@@ -46,7 +46,12 @@ async function init(options: InitOptions, terminal: Terminal): Promise<void> {
       personas: ['*'],
     });
     if (!madeClient && (await findClient(database, FIRST_CLIENT)) === undefined) {
-      throw new Failure(EXIT.refused, 'revoked', `The client ${FIRST_CLIENT} was revoked.`);
+      throw new Failure(
+        EXIT.refused,
+        'revoked',
+        `The client ${FIRST_CLIENT} was revoked, and does not come back; all else is there.`,
+        'Register another with `earshot client add`. `earshot ask` and `earshot explain` work as this one alone.',
+      );
     }
     const shown = madeClient || madeKeys || options.newToken;
     const result = {
