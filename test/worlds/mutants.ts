@@ -28,6 +28,7 @@ export function force(routine: string, from: string, to: string): Change {
   return { routine, from, to };
 }
 
+// Worlds that told a mutant apart come first for the next one: what is rich in one way is rich in others.
 const seen = fc.sample(worlds, { numRuns: 400, seed: 4 });
 const NEUTRAL_WORLDS = 60;
 
@@ -70,13 +71,17 @@ async function withAll(
   );
 }
 
-/** How many worlds agreed before one that did not. */
+/** How many worlds agreed before one that did not, which is moved to the front. */
 async function worldsUntilCaught(
   database: WorldDatabase,
   all: readonly TestWorld[],
 ): Promise<number> {
-  for (const [i, world] of all.entries()) {
-    if (!(await agrees(database, world))) return i;
+  // A copy: the order changes.
+  for (const [i, world] of [...all].entries()) {
+    if (await agrees(database, world)) continue;
+    seen.splice(seen.indexOf(world), 1);
+    seen.unshift(world);
+    return i;
   }
   return all.length;
 }
