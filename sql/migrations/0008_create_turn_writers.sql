@@ -13,13 +13,17 @@ $$;
 
 -- A turn of a persona that the caller serves, its row locked; all null where there is none.
 create function earshot.lock_turn(p_org bigint, p_personas text[], p_turn uuid) returns earshot.turns
-language sql volatile as $$
-  select * from earshot.turns t
+language plpgsql volatile as $$
+declare
+  turn earshot.turns;
+begin
+  select * into turn from turns t
   where t.org_id = p_org and t.id = p_turn
-    and exists (select from earshot.personas a where a.org_id = p_org and a.id = t.persona_id
-                and earshot.serves(p_personas, a.external_id))
-  for no key update
-$$;
+    and exists (select from personas a where a.org_id = p_org and a.id = t.persona_id
+                and serves(p_personas, a.external_id))
+  for no key update;
+  return turn;
+end $$;
 
 -- Records what was decided about the course of a turn (INVARIANT 17). What is not there has no name.
 create function earshot.record_step(p_org bigint, p_kind text, p_code text, p_turn earshot.turns, p_fence bigint)
@@ -43,7 +47,8 @@ end $$;
 create function earshot.open_turn(p_organization text, p_turn uuid, p_client text, p_personas text[],
   p_key text, p_request_digest bytea, p_request jsonb, p_lifetime interval,
   out code text, out turn_id uuid)
-language plpgsql volatile security definer set search_path = earshot, pg_temp as $$
+language plpgsql volatile security definer
+set search_path = earshot, pg_temp set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
   org constant bigint := enter_organization(p_organization);
   t constant timestamptz := clock_timestamp();
@@ -102,7 +107,8 @@ end $$;
 -- Takes the lease of a turn that is open, or whose lease has expired. The fence grows by one.
 create function earshot.take_lease(p_organization text, p_personas text[], p_turn uuid, p_owner text,
   p_duration interval, out code text, out lease_id uuid, out fence bigint, out expires_at text, out decision_id uuid)
-language plpgsql volatile security definer set search_path = earshot, pg_temp as $$
+language plpgsql volatile security definer
+set search_path = earshot, pg_temp set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
   org constant bigint := enter_organization(p_organization);
   turn constant earshot.turns := lock_turn(org, p_personas, p_turn);
@@ -143,7 +149,8 @@ $$;
 -- Extends a lease that is still held.
 create function earshot.extend_lease(p_organization text, p_personas text[], p_turn uuid, p_lease uuid,
   p_owner text, p_fence bigint, p_duration interval, out code text, out expires_at text, out decision_id uuid)
-language plpgsql volatile security definer set search_path = earshot, pg_temp as $$
+language plpgsql volatile security definer
+set search_path = earshot, pg_temp set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
   org constant bigint := enter_organization(p_organization);
   turn constant earshot.turns := lock_turn(org, p_personas, p_turn);
@@ -161,7 +168,8 @@ end $$;
 -- Ends a turn: 'completed' or 'failed' by the worker that holds it.
 create function earshot.end_turn(p_organization text, p_personas text[], p_turn uuid, p_lease uuid,
   p_owner text, p_fence bigint, p_state text, out code text, out decision_id uuid)
-language plpgsql volatile security definer set search_path = earshot, pg_temp as $$
+language plpgsql volatile security definer
+set search_path = earshot, pg_temp set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
   org constant bigint := enter_organization(p_organization);
   turn constant earshot.turns := lock_turn(org, p_personas, p_turn);
@@ -181,7 +189,8 @@ end $$;
 -- Stops a turn from outside, whoever holds it, also one that has completed or whose time is over: its
 -- waiting deliveries stay. One that is stopped stays so, and one that failed has nothing to stop.
 create function earshot.stop_turn(p_organization text, p_personas text[], p_turn uuid, out code text, out decision_id uuid)
-language plpgsql volatile security definer set search_path = earshot, pg_temp as $$
+language plpgsql volatile security definer
+set search_path = earshot, pg_temp set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
   org constant bigint := enter_organization(p_organization);
   turn constant earshot.turns := lock_turn(org, p_personas, p_turn);
@@ -217,7 +226,8 @@ end $$;
 create function earshot.mint_grant(p_organization text, p_personas text[], p_turn uuid, p_lease uuid,
   p_owner text, p_fence bigint, p_grant uuid, p_digest bytea, p_lifetime interval, p_names boolean,
   out code text, out packet jsonb, out changes jsonb, out decision_id uuid)
-language plpgsql volatile security definer set search_path = earshot, pg_temp set jit = off as $$
+language plpgsql volatile security definer
+set search_path = earshot, pg_temp set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
   org constant bigint := enter_organization(p_organization);
   t timestamptz;
