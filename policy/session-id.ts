@@ -42,7 +42,19 @@ export function sessionIdFor(parts: SessionParts): string {
   } else {
     encoded.push('legacy');
   }
-  const bytes = digestParts(encoded).slice(0, 16);
+  return uuidOf(digestParts(encoded));
+}
+
+export const FORK_ID_VERSION = 'earshot/fork/1';
+
+/** The id of a fork of a session, by its name. `earshot.fork_id` gives the same. */
+export function forkIdFor(parent: string, name: string): string {
+  return uuidOf(digestParts([FORK_ID_VERSION, parent, name]));
+}
+
+/** A UUID version 8 (RFC 9562) from a digest. */
+function uuidOf(digest: Uint8Array): string {
+  const bytes = digest.slice(0, 16);
   bytes[6] = ((bytes[6] ?? 0) & 0x0f) | 0x80;
   bytes[8] = ((bytes[8] ?? 0) & 0x3f) | 0x80;
   const hex = Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');

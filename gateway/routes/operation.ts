@@ -38,7 +38,7 @@ export function operationRoutes({ database, keys }: Gateway): OpenAPIHono {
           name: 'earshot',
           version: VERSION,
           grants: true,
-          offers: ['facts', 'turns', 'grants', 'tools', 'deliveries', 'explain'],
+          offers: ['facts', 'turns', 'grants', 'tools', 'sessions', 'deliveries', 'explain'],
         },
         200,
       ),

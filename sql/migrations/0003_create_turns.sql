@@ -28,6 +28,8 @@ create table earshot.turns (
   audience_hash bytea,
   mode text,
   project_bound bigint,
+  -- What it was shown that is for some readers only: they alone may have what it makes. Null: nothing was.
+  only_for text[],
   primary key (org_id, id),
   unique (org_id, client_id, idempotency_key),
   foreign key (org_id, persona_id) references earshot.personas,
@@ -58,9 +60,28 @@ create table earshot.sessions (
   policy_revision bigint not null,
   state text not null default 'open' check (state in ('open', 'quarantined', 'closed')),
   created_at timestamptz not null default clock_timestamp(),
+  -- A fork is a session of its own beside the one it came from: the same audience, another log and ledger. The root
+  -- is where the forks began; itself for one that is no fork.
+  root_id uuid not null,
+  parent_id uuid,
+  fork_name earshot.external_id,
   primary key (org_id, id),
   foreign key (org_id, conversation_id) references earshot.conversations,
-  foreign key (org_id, persona_id) references earshot.personas
+  foreign key (org_id, persona_id) references earshot.personas,
+  foreign key (org_id, root_id) references earshot.sessions,
+  foreign key (org_id, parent_id) references earshot.sessions,
+  check ((parent_id is null) = (fork_name is null) and (parent_id is null) = (root_id = id))
+);
+create unique index sessions_by_fork on earshot.sessions (org_id, parent_id, fork_name) where parent_id is not null;
+
+-- The forks that a turn worked in, beside the sessions of its grants.
+create table earshot.turn_forks (
+  org_id bigint not null,
+  turn_id uuid not null,
+  session_id uuid not null,
+  primary key (org_id, turn_id, session_id),
+  foreign key (org_id, turn_id) references earshot.turns,
+  foreign key (org_id, session_id) references earshot.sessions
 );
 
 create table earshot.grants (
@@ -194,7 +215,7 @@ do $$
 declare
   name text;
 begin
-  foreach name in array array['turns', 'session_epochs', 'sessions', 'grants', 'ledger_entries',
+  foreach name in array array['turns', 'session_epochs', 'sessions', 'turn_forks', 'grants', 'ledger_entries',
     'deliveries', 'delivery_sources', 'decisions']
   loop
     execute format('alter table earshot.%I enable row level security', name);

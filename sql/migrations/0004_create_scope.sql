@@ -525,21 +525,35 @@ begin
     having count(*) > 0 and bool_and(coalesce(r.one, false)));
 end $$;
 
--- The session id of policy/session-id.ts: a UUID version 8.
+-- A UUID version 8 (RFC 9562) from a digest.
+create function earshot.uuid_of(p_digest bytea) returns uuid
+language sql immutable strict parallel safe as $$
+  select encode(set_byte(set_byte(substr(p_digest, 1, 16), 6, (get_byte(p_digest, 6) & 15) | 128),
+                         8, (get_byte(p_digest, 8) & 63) | 128), 'hex')::uuid
+$$;
+
+-- The session id of policy/session-id.ts for a turn with a grant; null, which names no session, without a fingerprint.
 create function earshot.session_id(p_organization text, p_thread_key text, p_salt text, p_epoch bigint,
   p_persona text, p_audience_hash bytea, p_mode text, p_project_bound text, p_policy_revision bigint)
 returns uuid
 language sql stable as $$
-  select encode(set_byte(set_byte(d.bytes, 6, (get_byte(d.bytes, 6) & 15) | 128),
-                         8, (get_byte(d.bytes, 8) & 63) | 128), 'hex')::uuid
-  from (select substr(sha256(
-      earshot.encode_part('earshot/session/1') || earshot.encode_part(p_organization)
-      || earshot.encode_part(p_thread_key) || earshot.encode_part(p_salt) || earshot.encode_part(p_epoch)
-      || earshot.encode_part('grant') || earshot.encode_part(p_persona)
-      || earshot.encode_part(encode(p_audience_hash, 'hex')) || earshot.encode_part(p_mode)
-      || earshot.encode_part((p_project_bound is not null)::integer::bigint)
-      || earshot.encode_part(coalesce(p_project_bound, '')) || earshot.encode_part(p_policy_revision)),
-    1, 16) as bytes) d
+  select earshot.uuid_of(sha256(
+    earshot.encode_part('earshot/session/1') || earshot.encode_part(p_organization)
+    || earshot.encode_part(p_thread_key) || earshot.encode_part(p_salt) || earshot.encode_part(p_epoch)
+    || earshot.encode_part('grant') || earshot.encode_part(p_persona)
+    || earshot.encode_part(encode(p_audience_hash, 'hex')) || earshot.encode_part(p_mode)
+    || earshot.encode_part((p_project_bound is not null)::integer::bigint)
+    || earshot.encode_part(coalesce(p_project_bound, '')) || earshot.encode_part(p_policy_revision)))
+$$;
+
+-- The session id of an older client that acts with a person's own credential and carries no grant.
+create function earshot.legacy_session_id(p_organization text, p_thread_key text, p_salt text, p_epoch bigint)
+returns uuid
+language sql stable as $$
+  select earshot.uuid_of(sha256(
+    earshot.encode_part('earshot/session/1') || earshot.encode_part(p_organization)
+    || earshot.encode_part(p_thread_key) || earshot.encode_part(p_salt) || earshot.encode_part(p_epoch)
+    || earshot.encode_part('legacy')))
 $$;
 
 revoke execute on all functions in schema earshot from public;

@@ -205,15 +205,18 @@ begin
   decision_id := record_step(org, 'stop', code, turn, turn.lease_fence);
 end $$;
 
--- Opens the session's row and its ledger, which begins with the destination itself.
+-- Opens the session's row, its log with a resident agent, and its ledger, which begins with the destination itself.
 create function earshot.open_session(p_org bigint, p_session uuid, p_turn earshot.turns, p_epoch bigint,
   p_standing earshot.standing, p_decision uuid) returns void
 language plpgsql volatile as $$
 begin
-  insert into sessions (org_id, id, conversation_id, persona_id, thread_key, epoch, audience_hash, policy_revision)
+  insert into sessions (org_id, id, conversation_id, persona_id, thread_key, epoch, audience_hash, policy_revision, root_id)
   values (p_org, p_session, p_turn.destination_id, p_turn.persona_id, p_turn.thread_key, p_epoch,
-    p_standing.audience_hash, p_standing.policy_revision)
+    p_standing.audience_hash, p_standing.policy_revision, p_session)
   on conflict do nothing;
+  if found then
+    perform open_log(p_org, p_session, 'resident', 'resident', null, 0, null);
+  end if;
   insert into ledger_entries (org_id, session_id, conversation_id, from_seq, decision_id)
   values (p_org, p_session, p_turn.destination_id, p_standing.floor, p_decision)
   on conflict do nothing;

@@ -43,7 +43,7 @@ begin
   end if;
 end $$;
 
--- What a turn's sessions were shown, flattened: with each message that came out of a delivery, what
+-- What a turn's sessions, and the forks it worked in, were shown, flattened: with each message that came out of a delivery, what
 -- that delivery was made from.
 create function earshot.turn_sources(p_org bigint, p_turn uuid) returns earshot.source[]
 language plpgsql stable as $$
@@ -51,9 +51,12 @@ begin
   return array(
     with shown as materialized (
       select distinct l.conversation_id, l.from_seq, l.to_seq, l.revision
-      from grants g
-      join ledger_entries l on l.org_id = p_org and l.session_id = g.session_id
-      where g.org_id = p_org and g.turn_id = p_turn
+      from (
+        select g.session_id from grants g where g.org_id = p_org and g.turn_id = p_turn
+        union
+        select f.session_id from turn_forks f where f.org_id = p_org and f.turn_id = p_turn
+      ) worked
+      join ledger_entries l on l.org_id = p_org and l.session_id = worked.session_id
     )
     select row(s.conversation_id, s.from_seq, s.to_seq, s.revision)::source
     from (
@@ -112,6 +115,12 @@ begin
   result.code := judge_sources(p_org, p_sources, turn_scope(p_org, p_destination, (result.standing).readers,
     (result.standing).floor, (result.standing).extent, p_turn.requester_id, (result.standing).project_bound, null, p_now,
     conversations_of(p_org, p_sources)));
+  -- What was shown of blocks for some readers only goes to nobody else. A class names no reader.
+  if result.code is null and p_turn.only_for is not null and exists (
+    select from unnest((result.standing).readers) r where r.kind <> 'user' or not r.external_id = any (p_turn.only_for))
+  then
+    result.code := 'narrowing_refused';
+  end if;
   return result;
 end $$;
 

@@ -2,12 +2,14 @@ import { runGrantBench } from './grant-bench.ts';
 import { readOptions } from './options.ts';
 import { runScopeBench } from './scope-bench.ts';
 import { runSearchBench } from './search-bench.ts';
+import { runSessionBench } from './session-bench.ts';
 
 /** Each bench by its first word on the command line. */
 const BENCHES: Readonly<Record<string, (words: readonly string[]) => Promise<void>>> = {
   scope: (words) => runScopeBench(readOptions(words)),
   grant: (words) => runGrantBench(readOptions(words)),
   search: (words) => runSearchBench(readOptions(words)),
+  sessions: (words) => runSessionBench(readOptions(words)),
 };
 
 const [name = '', ...words] = process.argv.slice(2);

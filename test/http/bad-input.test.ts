@@ -17,7 +17,11 @@ let requests: SoundRequest[];
 let strangers: Record<string, string>;
 
 beforeAll(async () => {
-  gateway = await openTestGateway({ MAX_BODY_BYTES: '65536' });
+  gateway = await openTestGateway({
+    MAX_BODY_BYTES: '65536',
+    LEASE_SECONDS: '600',
+    DELIVERY_SECONDS: '3600',
+  });
   const surroundings = await surroundingsOf(gateway);
   requests = soundRequests(surroundings);
   const { keys, config } = gateway.gateway;

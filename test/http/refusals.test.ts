@@ -5,6 +5,7 @@ import { sha256Hex } from '../../policy/canonical.ts';
 import { signClearance } from '../../gateway/tokens/clearance.ts';
 import { signToken } from '../../gateway/tokens/signed-token.ts';
 import { ok, openTestGateway, type Answer, type TestGateway } from '../support/gateway.ts';
+import { entry, logOf, text } from '../support/log.ts';
 import { carryTurn, type TestOrganization, type TestTurn } from '../support/organization.ts';
 
 let gateway: TestGateway;
@@ -190,6 +191,18 @@ const PRODUCED: Partial<Record<RefusalCode, () => Promise<Verdict>>> = {
     await turn.propose('It sang.', { key: 'k' });
     return turn.propose('It cried.', { key: 'k' });
   },
+  session_not_yours: async () => {
+    const elsewhere = await acme.turn({
+      ...{ destination: 'thread', requester: 'ana', trigger: '1', threadKey: 'other' },
+    });
+    return logOf(gateway, turn).by(elsewhere).compile();
+  },
+  narrowing_refused: async () => {
+    const log = logOf(gateway, turn);
+    const [id = ''] = await log.append(entry(text('It sang.')));
+    await log.compile();
+    return log.edit(id, '1', [text('It sang.', 'ana')]);
+  },
   invalid_input: () => turn.tool('search', { query: 7 }),
   too_large: () => turn.tool('search', { query: 'x'.repeat(30_000) }),
   rate_limited: async () => {
@@ -227,8 +240,6 @@ const PRODUCED: Partial<Record<RefusalCode, () => Promise<Verdict>>> = {
 
 /** Codes that nothing produces yet, by what will. */
 const TO_COME: Partial<Record<RefusalCode, string>> = {
-  session_not_yours: 'the context log: a session that is named by another audience',
-  narrowing_refused: 'the context log: hiding a block that was read',
   over_budget: 'the budgeted compile of the context log',
   backend_incomplete: 'retrieval backends beside the database',
 };

@@ -1,4 +1,5 @@
 import type { TestGateway } from '../support/gateway.ts';
+import { logOf } from '../support/log.ts';
 import type { Delivery, TestOrganization, TestTurn } from '../support/organization.ts';
 
 /** A request that every route accepts as it is, for tests to spoil in one place. */
@@ -21,6 +22,8 @@ export interface Surroundings {
   readonly acme: TestOrganization;
   readonly turn: TestTurn;
   readonly delivery: Delivery;
+  /** The id of an entry in the log of the turn's session. */
+  readonly entry: string;
 }
 
 /** An organization with a running turn and a cleared delivery, for the requests to name. */
@@ -38,14 +41,30 @@ export async function surroundingsOf(gateway: TestGateway): Promise<Surroundings
   const turn = await acme.turn(request);
   await turn.search('canary');
   const { body: delivery } = await turn.propose('the canary sang');
-  return { gateway, acme, turn, delivery };
+  const [entry = ''] = await logOf(gateway, turn).append({
+    ...{ role: 'agent', participant: 'assistant', blocks: [{ type: 'text', text: 'canary' }] },
+  });
+  return { gateway, acme, turn, delivery, entry };
 }
 
 /** One sound request for each route that asks who calls. */
-export function soundRequests({ gateway, turn, delivery }: Surroundings): SoundRequest[] {
+export function soundRequests({ gateway, turn, delivery, entry }: Surroundings): SoundRequest[] {
   const { ingest, operator, bridge, deliver } = gateway.tokens;
   const organization = 'acme';
   const { lease, grant } = turn;
+  const session = (
+    method: string,
+    step: string,
+    json?: SoundRequest['json'],
+    more: Partial<SoundRequest> = {},
+  ): SoundRequest => ({
+    ...{ method, route: `/v1/sessions/{session}${step.replaceAll(entry, '{entry}')}` },
+    path: `/v1/sessions/${grant.sessionId}${step}?audience=${grant.audienceHash}`,
+    token: grant.token,
+    scopes: [],
+    ...(json !== undefined && { json }),
+    ...more,
+  });
   const at = '/v1/organizations/{org}';
   const place = '/v1/organizations/acme';
   const room = `${place}/conversations/thread`;
@@ -96,6 +115,38 @@ export function soundRequests({ gateway, turn, delivery }: Surroundings): SoundR
     tool('thread', { conversation: 'thread', seq: '1', limit: 3 }),
     tool('list_conversations', { limit: 3, recipient: 'ben' }),
     { method: 'GET', route: '/v1/tools', path: '/v1/tools', token: grant.token, scopes: [] },
+    session('GET', ''),
+    session(
+      'POST',
+      '/entries',
+      {
+        entries: [
+          {
+            role: 'agent',
+            participant: 'assistant',
+            blocks: [{ type: 'text', text: 'canary', audience: ['ana'] }],
+            sources: [{ conversation: 'thread', seq: '1', block: 0 }],
+          },
+        ],
+      },
+      { key: 'sound' },
+    ),
+    session('GET', '/entries'),
+    session('PATCH', `/entries/${entry}`, {
+      revision: '1',
+      edit: { blocks: [{ type: 'text', text: 'canary' }] },
+    }),
+    session('POST', '/compile'),
+    session('POST', '/preview'),
+    session('POST', '/search', { query: 'canary', limit: 3 }),
+    session('POST', '/summary-input', { from: entry, to: entry }),
+    session('GET', '/pins'),
+    session('PUT', `/pins/${entry}`),
+    session('DELETE', `/pins/${entry}`),
+    session('POST', '/namespaces', { name: 'desk', agent: 'helper', reader: 'ana' }),
+    session('POST', '/fork', { name: 'side' }),
+    session('PUT', '/primary', { agent: 'resident' }),
+    session('POST', '/close'),
     {
       ...{ method: 'POST', route: '/v1/deliveries', path: '/v1/deliveries', token: grant.token },
       ...{ key: 'sound', scopes: [] },

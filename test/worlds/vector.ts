@@ -17,6 +17,16 @@ export async function sessionIdVectors() {
   return file.parse(await readVectors('session-ids')).vectors;
 }
 
+export async function forkIdVectors() {
+  const fork = z.object({
+    title: z.string(),
+    parent: z.string(),
+    name: z.string(),
+    forkId: z.string(),
+  });
+  return z.object({ vectors: z.array(fork) }).parse(await readVectors('fork-ids')).vectors;
+}
+
 export async function externalIdVectors() {
   const refused = z.array(z.object({ id: z.string(), fault: z.string() }));
   return z

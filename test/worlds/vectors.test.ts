@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { fingerprint } from '../../policy/audience.ts';
 import { parseExternalId } from '../../policy/identity.ts';
-import { sessionIdFor } from '../../policy/session-id.ts';
+import { forkIdFor, sessionIdFor } from '../../policy/session-id.ts';
 import { openDatabase, type Database, type Sql } from '../../sql/database.ts';
 import { migrate } from '../../sql/migrate.ts';
 import { createTestDatabase, toDatabase, type TestDatabase } from '../support/database.ts';
@@ -12,6 +12,7 @@ import {
   externalIdVectors,
   fingerprintInput,
   fingerprintVectors,
+  forkIdVectors,
   sessionIdVectors,
   sessionParts,
   type FingerprintVector,
@@ -21,6 +22,7 @@ import { worlds } from './world-generator.ts';
 
 const fingerprints = await fingerprintVectors();
 const sessionIds = await sessionIdVectors();
+const forkIds = await forkIdVectors();
 const { accepted, refused } = await externalIdVectors();
 
 describe('in TypeScript', () => {
@@ -126,6 +128,29 @@ describe.each([
           decode(${audience?.audienceHash ?? null}, 'hex'), ${audience?.mode ?? null},
           ${audience?.projectBound ?? null}, ${audience?.policyRevision ?? null}) as id`;
       expect(row?.id).toBe(sessionId);
+    },
+  );
+
+  test.each(sessionIds.filter(({ audience }) => audience === undefined))(
+    'the session id without a grant is the published one: $title',
+    async ({ organization, threadKey, salt, epoch, sessionId }) => {
+      const [row] = await sql<{ id: string }[]>`
+        select earshot.legacy_session_id(${organization}, ${threadKey}, ${salt}, ${epoch}) as id`;
+      expect(row?.id).toBe(sessionId);
+    },
+  );
+
+  test('a missing fingerprint names no session, and never the one without a grant', async () => {
+    const [row] = await sql<{ id: string | null }[]>`
+      select earshot.session_id('acme', 'general', 'salt', 1, 'helper', null, 'thread', null, 1) as id`;
+    expect(row?.id).toBeNull();
+  });
+
+  test.each(forkIds)(
+    'the id of a fork is the published one: $title',
+    async ({ parent, name, forkId }) => {
+      const [row] = await sql<{ id: string }[]>`select earshot.fork_id(${parent}, ${name}) as id`;
+      expect([forkIdFor(parent, name), row?.id]).toEqual([forkId, forkId]);
     },
   );
 

@@ -1,0 +1,67 @@
+import type { OpenAPIHono } from '@hono/zod-openapi';
+import type { Refusal } from '../policy/refusal.ts';
+import { contextLog, type ContextLog } from '../sessions/context-log.ts';
+import { readConfig } from './config.ts';
+import { openInstance } from './instance.ts';
+import { digestOf, verifyGrant } from './tokens/grant-token.ts';
+
+/** What `earshot` offers: the gateway inside another program. */
+export interface EmbeddedGateway {
+  /** The gateway's whole HTTP interface, to serve or to mount. */
+  readonly app: OpenAPIHono;
+  /**
+   * The context log of a session, for the grant of a token, as an audience holds it. The token is verified here;
+   * everything else is checked at each call. Its calls do what the routes of sessions do.
+   */
+  log(
+    token: string,
+    session: string,
+    audienceHash: string,
+  ): Promise<{ readonly ok: true; readonly log: ContextLog } | Refusal>;
+  /** Ends it: its connections, and its database if that is the embedded one. */
+  close(): Promise<void>;
+}
+
+/**
+ * Opens a gateway from settings as the environment has them (`DATABASE_URL`, `EARSHOT_…`). A bad setting is thrown, by
+ * name. The keys of its data folder have to be there: `earshot init` makes them.
+ */
+export async function openGateway(
+  settings: Readonly<Record<string, string | undefined>> = process.env,
+): Promise<EmbeddedGateway> {
+  const instance = await openInstance(readConfig(settings));
+  const { keys, config, database } = instance.gateway;
+  return {
+    app: instance.app,
+    close: () => instance.close(),
+    async log(token, session, audienceHash) {
+      const grant = await verifyGrant(keys, config.issuer, token, {
+        clockToleranceSeconds: config.clockToleranceSeconds,
+        maxLifetimeSeconds: config.grantSeconds,
+      });
+      if (!grant.ok) return grant;
+      return {
+        ok: true,
+        log: contextLog(database, { digest: digestOf(grant.jti), session, audienceHash }),
+      };
+    },
+  };
+}
+
+export { cacheKeyFor, scopeDigest } from '../sessions/cache-key.ts';
+export type { CacheKeyParts, ScopedConversation } from '../sessions/cache-key.ts';
+export type {
+  ContextLog,
+  LogAnswer,
+  LogEdit,
+  LogEntry,
+  NamespaceRequest,
+  Place,
+} from '../sessions/context-log.ts';
+export type {
+  CompiledLog,
+  LogPage,
+  LogRange,
+  SearchedLog,
+  SessionDescription,
+} from '../sessions/view-shape.ts';

@@ -1,0 +1,393 @@
+import { createRoute, z, type OpenAPIHono } from '@hono/zod-openapi';
+import type { Context } from 'hono';
+import {
+  contextLog,
+  NamespaceRequest,
+  type ContextLog,
+  type LogAnswer,
+  type Place,
+} from '../../sessions/context-log.ts';
+import { LogEdit, LogEntry, LogName, LogText } from '../../sessions/entry-shape.ts';
+import {
+  CompiledLog,
+  LogPage,
+  LogRange,
+  SearchedLog,
+  SessionDescription,
+} from '../../sessions/view-shape.ts';
+import { proveGrant } from '../callers.ts';
+import type { Gateway } from '../gateway.ts';
+import { IdempotencyHeaders, Sequence, Uuid } from '../shapes/scalar-shape.ts';
+import { digestOf } from '../tokens/grant-token.ts';
+import { answers, jsonBody, refused } from './answer.ts';
+import { newRoutes } from './route-app.ts';
+
+const SessionParams = z.object({ session: Uuid });
+const EntryParams = SessionParams.extend({ entry: Uuid });
+
+/** For which audience the caller holds the session. Another one's, or none, opens nothing (INVARIANT 12). */
+const Held = z.strictObject({
+  audience: z
+    .string()
+    .regex(/^[0-9a-f]{64}$/, 'is not a fingerprint')
+    .openapi({ description: 'The fingerprint in the packet of the grant.' }),
+});
+/** And where in its log: the handle that opening a namespace gave; without one, the default namespace. */
+const Placed = Held.extend({ namespace: Uuid.optional() });
+
+const pageSize = z.coerce.number().int().min(1).max(1000);
+const decision = z.string();
+const Done = z.object({ decision }).openapi('SessionDecision');
+
+/** A session of a grant, and its context log: every call proves the grant and says for which audience. */
+export function sessionRoutes(gateway: Gateway): OpenAPIHono {
+  const app = newRoutes();
+  const tags = ['sessions'];
+  const at = '/v1/sessions/{session}';
+
+  /** Proves the grant, makes the call on the log that the request names, and answers with what it gave. */
+  async function answer<Value, Body>(
+    context: Context,
+    { session }: { session: string },
+    { audience, namespace }: { audience: string; namespace?: string | undefined },
+    call: (log: ContextLog, place: Place) => LogAnswer<Value>,
+    body: (value: Value) => Body,
+  ) {
+    const grant = await proveGrant(context, gateway);
+    if (!grant.ok) return refused(context, grant);
+    const caller = { digest: digestOf(grant.jti), session, audienceHash: audience };
+    const value = await call(contextLog(gateway.database, caller), { namespace });
+    if (!value.ok) return refused(context, value);
+    return context.json({ decision: value.decision, ...body(value) }, 200);
+  }
+
+  app.openapi(
+    createRoute({
+      method: 'get',
+      path: at,
+      tags,
+      request: { params: SessionParams, query: Placed },
+      responses: answers(
+        'The session, and who is in its log.',
+        SessionDescription.extend({ decision }).openapi('Session'),
+      ),
+    }),
+    (context) =>
+      answer(
+        context,
+        context.req.valid('param'),
+        context.req.valid('query'),
+        (log, place) => log.describe(place),
+        ({ result }) => result,
+      ),
+  );
+
+  app.openapi(
+    createRoute({
+      method: 'post',
+      path: `${at}/entries`,
+      tags,
+      request: {
+        params: SessionParams,
+        query: Held,
+        headers: IdempotencyHeaders,
+        body: jsonBody(z.strictObject({ entries: z.array(LogEntry).min(1).max(100) })),
+      },
+      responses: answers(
+        'The entries, appended.',
+        z.object({ decision, ids: z.array(z.string()) }).openapi('Appended'),
+      ),
+    }),
+    (context) =>
+      answer(
+        context,
+        context.req.valid('param'),
+        context.req.valid('query'),
+        (log) =>
+          log.append(
+            context.req.valid('header')['idempotency-key'],
+            context.req.valid('json').entries,
+          ),
+        ({ ids }) => ({ ids }),
+      ),
+  );
+
+  app.openapi(
+    createRoute({
+      method: 'get',
+      path: `${at}/entries`,
+      tags,
+      request: {
+        params: SessionParams,
+        query: Placed.extend({
+          limit: pageSize.default(100),
+          after: z.string().max(100).optional(),
+        }),
+      },
+      responses: answers(
+        'Entries in the order in which they changed.',
+        LogPage.omit({ more: true })
+          .extend({ decision, cursor: z.string().optional(), complete: z.boolean() })
+          .openapi('LogPage'),
+      ),
+    }),
+    (context) => {
+      const { limit, after, ...held } = context.req.valid('query');
+      return answer(
+        context,
+        context.req.valid('param'),
+        held,
+        (log, place) => log.entries({ limit, after }, place),
+        ({ result: { entries, more }, cursor }) => ({
+          entries,
+          ...(cursor !== undefined && { cursor }),
+          complete: !more,
+        }),
+      );
+    },
+  );
+
+  app.openapi(
+    createRoute({
+      method: 'patch',
+      path: `${at}/entries/{entry}`,
+      tags,
+      request: {
+        params: EntryParams,
+        query: Placed,
+        body: jsonBody(z.strictObject({ revision: Sequence, edit: LogEdit })),
+      },
+      responses: answers(
+        'A new revision, in the place of the one that was named.',
+        z.object({ decision, revision: z.string() }).openapi('Edited'),
+      ),
+    }),
+    (context) => {
+      const { revision, edit } = context.req.valid('json');
+      const params = context.req.valid('param');
+      return answer(
+        context,
+        params,
+        context.req.valid('query'),
+        (log, place) => log.edit(params.entry, revision, edit, place),
+        (edited) => ({ revision: edited.revision }),
+      );
+    },
+  );
+
+  for (const reading of ['compile', 'preview'] as const) {
+    app.openapi(
+      createRoute({
+        method: 'post',
+        path: `${at}/${reading}`,
+        tags,
+        request: { params: SessionParams, query: Placed },
+        responses: answers(
+          reading === 'compile' ? 'What the model is sent.' : 'What a compile would give.',
+          CompiledLog.extend({ decision }).openapi('CompiledLog'),
+        ),
+      }),
+      (context) =>
+        answer(
+          context,
+          context.req.valid('param'),
+          context.req.valid('query'),
+          (log, place) => log[reading](place),
+          ({ result }) => result,
+        ),
+    );
+  }
+
+  app.openapi(
+    createRoute({
+      method: 'post',
+      path: `${at}/search`,
+      tags,
+      request: {
+        params: SessionParams,
+        query: Placed,
+        body: jsonBody(
+          z.strictObject({
+            query: LogText.min(1).max(1000),
+            limit: z.int().min(1).max(1000).default(20),
+          }),
+        ),
+      },
+      responses: answers(
+        'Entries with a text that holds the query.',
+        SearchedLog.extend({ decision }).openapi('SearchedLog'),
+      ),
+    }),
+    (context) =>
+      answer(
+        context,
+        context.req.valid('param'),
+        context.req.valid('query'),
+        (log, place) => log.search(context.req.valid('json'), place),
+        ({ result }) => result,
+      ),
+  );
+
+  const range = answers(
+    'Entries in the order of the log.',
+    LogRange.extend({ decision }).openapi('LogRange'),
+  );
+
+  app.openapi(
+    createRoute({
+      method: 'post',
+      path: `${at}/summary-input`,
+      tags,
+      request: {
+        params: SessionParams,
+        query: Placed,
+        body: jsonBody(z.strictObject({ from: Uuid, to: Uuid })),
+      },
+      responses: range,
+    }),
+    (context) =>
+      answer(
+        context,
+        context.req.valid('param'),
+        context.req.valid('query'),
+        (log, place) => log.summaryInput(context.req.valid('json'), place),
+        ({ result }) => result,
+      ),
+  );
+
+  app.openapi(
+    createRoute({
+      method: 'get',
+      path: `${at}/pins`,
+      tags,
+      request: { params: SessionParams, query: Placed },
+      responses: range,
+    }),
+    (context) =>
+      answer(
+        context,
+        context.req.valid('param'),
+        context.req.valid('query'),
+        (log, place) => log.pins(place),
+        ({ result }) => result,
+      ),
+  );
+
+  for (const method of ['put', 'delete'] as const) {
+    app.openapi(
+      createRoute({
+        method,
+        path: `${at}/pins/{entry}`,
+        tags,
+        request: { params: EntryParams, query: Placed },
+        responses: answers(method === 'put' ? 'Pinned.' : 'No longer pinned.', Done),
+      }),
+      (context) => {
+        const params = context.req.valid('param');
+        return answer(
+          context,
+          params,
+          context.req.valid('query'),
+          (log, place) =>
+            method === 'put' ? log.pin([params.entry], place) : log.unpin([params.entry], place),
+          () => ({}),
+        );
+      },
+    );
+  }
+
+  app.openapi(
+    createRoute({
+      method: 'post',
+      path: `${at}/namespaces`,
+      tags,
+      request: { params: SessionParams, query: Held, body: jsonBody(NamespaceRequest) },
+      responses: answers(
+        'The place of an agent in the log, with the handle that its reads take.',
+        z
+          .object({
+            decision,
+            name: z.string(),
+            agent: z.string(),
+            handle: z.string(),
+            reader: z.string().optional(),
+          })
+          .openapi('OpenedNamespace'),
+      ),
+    }),
+    (context) =>
+      answer(
+        context,
+        context.req.valid('param'),
+        context.req.valid('query'),
+        (log) => log.openNamespace(context.req.valid('json')),
+        ({ namespace }) => namespace,
+      ),
+  );
+
+  app.openapi(
+    createRoute({
+      method: 'post',
+      path: `${at}/fork`,
+      tags,
+      request: {
+        params: SessionParams,
+        query: Placed,
+        body: jsonBody(z.strictObject({ name: LogName })),
+      },
+      responses: answers(
+        'A session of its own, with what the namespace shows.',
+        z.object({ decision, session: z.string() }).openapi('Forked'),
+      ),
+    }),
+    (context) =>
+      answer(
+        context,
+        context.req.valid('param'),
+        context.req.valid('query'),
+        (log, place) => log.fork(context.req.valid('json').name, place),
+        ({ fork }) => ({ session: fork }),
+      ),
+  );
+
+  app.openapi(
+    createRoute({
+      method: 'put',
+      path: `${at}/primary`,
+      tags,
+      request: {
+        params: SessionParams,
+        query: Held,
+        body: jsonBody(z.strictObject({ agent: LogName })),
+      },
+      responses: answers('The agent that answers come from.', Done),
+    }),
+    (context) =>
+      answer(
+        context,
+        context.req.valid('param'),
+        context.req.valid('query'),
+        (log) => log.setPrimaryAgent(context.req.valid('json').agent),
+        () => ({}),
+      ),
+  );
+
+  app.openapi(
+    createRoute({
+      method: 'post',
+      path: `${at}/close`,
+      tags,
+      request: { params: SessionParams, query: Held },
+      responses: answers('Closed, with its forks.', Done),
+    }),
+    (context) =>
+      answer(
+        context,
+        context.req.valid('param'),
+        context.req.valid('query'),
+        (log) => log.close(),
+        () => ({}),
+      ),
+  );
+  return app;
+}
