@@ -33,7 +33,8 @@ export function cacheKeyFor(parts: CacheKeyParts): string {
   if (!HEX.test(audienceHash) || !HEX.test(scopeDigest)) throw new TypeError('a digest is missing');
   if (organization === '') throw new TypeError('the organization is missing');
   // The encoder would make one text of all of them.
-  if (/\p{Cs}/u.test(organization + query)) throw new TypeError('a part has a lone surrogate');
+  if ([organization, query].some((part) => /\p{Cs}/u.test(part)))
+    throw new TypeError('a part has a lone surrogate');
   return hexDigestParts([
     CACHE_KEY_VERSION,
     organization,

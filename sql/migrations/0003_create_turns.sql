@@ -72,6 +72,7 @@ create table earshot.sessions (
   foreign key (org_id, parent_id) references earshot.sessions,
   check ((parent_id is null) = (fork_name is null) and (parent_id is null) = (root_id = id))
 );
+create index sessions_by_root on earshot.sessions (org_id, root_id);
 create unique index sessions_by_fork on earshot.sessions (org_id, parent_id, fork_name) where parent_id is not null;
 
 -- The forks that a turn worked in, beside the sessions of its grants.

@@ -158,6 +158,14 @@ language sql immutable parallel safe as $$
   from told where shown and (whole or block ->> 'type' is distinct from 'raw')
 $$;
 
+-- Whether a view for these readers holds a block of an entry, as `blocks_for` has it.
+create function earshot.is_shown(p_blocks jsonb, p_place integer, p_readers text[]) returns boolean
+language sql immutable parallel safe as $$
+  select not earshot.is_hidden(p_blocks -> p_place, p_readers)
+    and (p_blocks -> p_place ->> 'type' is distinct from 'raw'
+         or not exists (select from jsonb_array_elements(p_blocks) e(block) where earshot.is_hidden(e.block, p_readers)))
+$$;
+
 -- The same as a view gives them: without the field. Most entries have nothing to hide from most readers, and what is
 -- then to be done costs half.
 create function earshot.view_of(p_blocks jsonb, p_readers text[]) returns jsonb
@@ -170,7 +178,7 @@ language sql immutable parallel safe as $$
 $$;
 
 -- Where the blocks of an edit go: what its readers do not see of the entry stays in its place, as far as there are that
--- many. A slot from 0 up is a block of the edit; one below, -1 for the first, a block that is kept.
+-- many, without a form that it may share with what was edited. A slot from 0 up is a block of the edit; one below, -1 for the first, a block that is kept.
 create function earshot.edit_slots(p_blocks jsonb, p_count integer, p_readers text[]) returns integer[]
 language plpgsql immutable parallel safe as $$
 declare
@@ -373,8 +381,8 @@ language sql immutable parallel safe as $$
     else array(select x from unnest(p_one) x where x = any (p_other)) end
 $$;
 
--- Of blocks for some readers, who was named in each. Those that name agents of this log only, and no user, are
--- work that agents share, and hold back nothing.
+-- Of blocks for some readers, who was named in each. Those that name agents of this log and its forks only, and no
+-- user, are work that agents share, and hold back nothing.
 create function earshot.named_in_all(p_org bigint, p_session uuid, p_blocks jsonb[], p_readers text[]) returns text[]
 language plpgsql stable as $$
 declare
@@ -388,7 +396,10 @@ begin
     select a from unnest(audiences) a
     where exists (select from jsonb_array_elements_text(a) as who(name)
       where exists (select from users u where u.org_id = p_org and u.external_id = who.name)
-         or not exists (select from agents g where g.org_id = p_org and g.session_id = p_session and g.name = who.name)));
+         or not exists (select from sessions own
+           join sessions s on s.org_id = p_org and s.root_id = own.root_id
+           join agents g on g.org_id = p_org and g.session_id = s.id and g.name = who.name
+           where own.org_id = p_org and own.id = p_session)));
   if cardinality(binding) = 0 then
     return null;
   end if;
@@ -412,7 +423,7 @@ begin
       join conversations c on c.org_id = p_org and c.id = s.conversation_id
       join messages m on m.org_id = p_org and m.conversation_id = s.conversation_id and m.seq = s.seq
       where s.org_id = p_org and s.session_id = p_session and s.position = p_position and s.revision = p_revision
-        and (s.block is null or not is_hidden(p_whole -> s.block, p_readers))
+        and (s.block is null or is_shown(p_whole, s.block, p_readers))
     ) f);
 end $$;
 
@@ -504,8 +515,8 @@ begin
       entry_json(f.id, f.revision, f.role, f.participant, f.written_at, f.blocks,
         case when s.sourced then sources_of(p_org, p_session, f.pos, f.revision, f.whole, p_readers) end)
       order by f.pos), '[]')),
-    count(*), array_agg(f.whole) filter (where f.restricted)
-  into result.result, result.items, restricted
+    count(*)
+  into result.result, result.items
   from (
     select v.*, count(*) over () as total
     from (select l.* from log_view(p_org, p_session, p_mark, p_readers) l offset 0) v
@@ -516,6 +527,8 @@ begin
   ) f
   left join lateral (select true as sourced from log_sources x
     where x.org_id = p_org and x.session_id = p_session and x.position = f.pos and x.revision = f.revision limit 1) s on true;
+  -- That something is not there is told of all that was looked through.
+  restricted := array(select v.whole from log_view(p_org, p_session, p_mark, p_readers) v where v.restricted);
   result.only_for := named_in_all(p_org, p_session, restricted, p_readers);
   return result;
 end $$;
@@ -579,6 +592,7 @@ language plpgsql stable as $$
 declare
   org constant bigint := p_session.org_id;
   result earshot.looked;
+  restricted jsonb[];
 begin
   result.items := 0;
   select jsonb_strip_nulls(jsonb_build_object(
@@ -591,9 +605,11 @@ begin
                      from namespaces n
                      where n.org_id = org and n.session_id = p_session.id and n.reader is not distinct from p_reader),
       'reader', p_reader,
-      'entries', count(*)::text, 'blocks', coalesce(sum(jsonb_array_length(v.blocks)), 0)::text))
-  into result.result
+      'entries', count(*)::text, 'blocks', coalesce(sum(jsonb_array_length(v.blocks)), 0)::text)),
+    array_agg(v.whole) filter (where v.restricted)
+  into result.result, restricted
   from log_view(org, p_session.id, p_mark, p_readers) v;
+  result.only_for := named_in_all(org, p_session.id, restricted, p_readers);
   return result;
 end $$;
 
@@ -869,7 +885,7 @@ begin
       update log_entries e set superseded_by = head.change + 1
       where e.org_id = org and e.session_id = p_session and e.position = old.pos and e.revision = old.revision;
       if not write_entry(call.live, p_session, old.pos, edit_log.revision, old.id, head.change + 1, old.role, old.participant,
-          (select jsonb_agg(case when x.slot >= 0 then p_edit -> 'blocks' -> x.slot else old.whole -> -x.slot - 1 end order by x.place)
+          (select jsonb_agg(case when x.slot >= 0 then p_edit -> 'blocks' -> x.slot else (old.whole -> -x.slot - 1) - 'replay' end order by x.place)
            from unnest(slots) with ordinality as x(slot, place)),
           (select coalesce(jsonb_agg(case when e.source ? 'block'
               then e.source || jsonb_build_object('block', array_position(slots, (e.source ->> 'block')::integer) - 1)
@@ -1054,11 +1070,10 @@ begin
       from log_view(org, p_session, head.change, readers) v;
       insert into log_sources (org_id, session_id, position, revision, block, conversation_id, seq, source_revision)
       select org, fork_log.fork, s.position, s.revision,
-        (select count(*) from jsonb_array_elements(v.whole) with ordinality as b(block, place)
-         where b.place <= s.block and not is_hidden(b.block, readers)) * case when s.block is not null then 1 end, s.conversation_id, s.seq, s.source_revision
+        (select count(*) from generate_series(0, s.block - 1) as earlier where is_shown(v.whole, earlier, readers)) * case when s.block is not null then 1 end, s.conversation_id, s.seq, s.source_revision
       from log_view(org, p_session, head.change, readers) v
       join log_sources s on s.org_id = org and s.session_id = p_session and s.position = v.pos and s.revision = v.revision
-      where s.block is null or not is_hidden(v.whole -> s.block, readers);
+      where s.block is null or is_shown(v.whole, s.block, readers);
       insert into log_pins (org_id, session_id, namespace, position)
       select org, fork_log.fork, 'default', v.pos
       from log_view(org, p_session, head.change, readers) v

@@ -40,6 +40,7 @@ test.each([
   ['no audience', { audienceHash: '' }],
   ['an audience that is no fingerprint', { audienceHash: 'A'.repeat(64) }],
   ['a query that is not well formed', { query: 'a\ud800' }],
+  ['halves that only fit together', { organization: 'a\ud83d', query: '\ude00' }],
   ['no scope', { scopeDigest: '' }],
   ['no organization', { organization: '' }],
   ['undefined', { audienceHash: undefined }],

@@ -192,6 +192,16 @@ describe('a turn that was shown a block for some readers', () => {
     expect((await acme.release(cleared)).code).toBe('narrowing_refused');
   });
 
+  test.each([
+    ['a search that found nothing', (of: TestLog) => of.search('nothing of the kind')],
+    ['a count of entries', (of: TestLog) => of.describe()],
+  ])('is one that was told by %s', async (_what, look) => {
+    await log.append(entry(text('plain')), entry(text('of ana', 'ana')));
+    const ana = log.through((await log.open({ name: 'ana', reader: 'ana' })).handle);
+    ok<unknown>(await look(ana));
+    expect(ok(await turn.propose('there is none')).code).toBe('narrowing_refused');
+  });
+
   test('stays so for every later turn that reads through the same place', async () => {
     await log.append(entry(text('of ana', 'ana')));
     const { handle } = await log.open({ name: 'ana', reader: 'ana' });
@@ -236,6 +246,9 @@ describe('a turn that was shown a block for some readers', () => {
     await log.append(entry(text('a note among agents', 'helper')));
     expect(await log.through(desk.handle).texts()).toEqual(['a note among agents']);
     expect(ok(await turn.propose('an answer')).status).toBe('cleared');
+    const fork = await log.through(desk.handle).fork('side');
+    expect(await fork.texts()).toEqual(['a note among agents']);
+    expect(ok(await turn.propose('from the fork')).status).toBe('cleared');
     // An agent that bears the id of a person is held to be that person.
     const twin = await log.open({ name: 'twin', agent: 'ben', reader: 'ben' });
     await log.append(entry(text('of ben', 'ben')));

@@ -133,6 +133,16 @@ describe('an edit', () => {
     expect(await (await reader('ben')).texts()).toEqual(['a secret', 'uno', 'of ben']);
   });
 
+  test('leaves no replay form on what it does not show, which may hold what was edited', async () => {
+    const replay = { id: 'r', provider: 'lab', value: 'holds the plain one' };
+    const [mixed = ''] = await log.append(
+      entry({ ...text('plain'), replay }, { ...text('of ben', 'ben'), replay }),
+    );
+    ok(await log.edit(mixed, '1', [text('plain', 'ana')]));
+    const { messages } = ok(await (await reader('ben')).compile());
+    expect(messages.at(-1)?.content).toEqual([text('of ben')]);
+  });
+
   test('keeps the sources of what it does not show, and puts its own to its own blocks', async () => {
     await acme.conversation('notes', ['ana', 'ben']);
     for (const body of ['first', 'second', 'third']) await acme.say('notes', 'ana', body);

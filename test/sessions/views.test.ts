@@ -204,6 +204,24 @@ describe('a block for another reader', () => {
     expect(await sourcesOf(log)).toEqual(['1']);
     expect(await sourcesOf(await reader('ana'))).toEqual(['1', '2']);
   });
+
+  test('keeps the sources of a form that covers it, and a fork has each at its block', async () => {
+    await acme.conversation('notes', ['ana', 'ben']);
+    for (const body of ['first', 'second', 'third']) await acme.say('notes', 'ana', body);
+    await log.append({
+      ...entry({ type: 'raw', provider: 'lab', value: 1 }, text('of ana', 'ana'), text('open')),
+      sources: ['1', '2', '3'].map((seq, block) => ({ conversation: 'notes', seq, block })),
+    });
+    const seqs = async (of: TestLog) =>
+      ok(await of.compile()).provenance[0]?.sources?.map(({ seq }) => seq);
+    expect(await seqs(log)).toEqual(['3']);
+    expect(await seqs(await reader('ana'))).toEqual(['1', '2', '3']);
+    expect(await seqs(await log.fork('side'))).toEqual(['3']);
+    const ofAna = await (await reader('ana')).fork('of ana');
+    expect(await seqs(ofAna)).toEqual(['1', '2', '3']);
+    const ben = await ofAna.open({ name: 'ben', reader: 'ben' });
+    expect(await seqs(ofAna.through(ben.handle))).toEqual(['3']);
+  });
 });
 
 describe('what an older version stored in another place', () => {
