@@ -12,8 +12,33 @@ export const LogName = z
 
 const MOST_TEXT = 100_000;
 
-/** Any JSON value that is there: a tool's or a provider's own data. */
-const Data = z.unknown().refine((value) => value !== undefined, 'is missing');
+const MOST_LEVELS = 64;
+
+/**
+ * Any JSON value: a tool's or a provider's own data. It comes back as it is stored, with its numbers exact and its fields
+ * in an order of their own, so a number that would come back as another one is refused, as is what is nested too deeply.
+ */
+const Data = z.unknown().superRefine((value, context) => {
+  const fault = faultOfData(value);
+  if (fault !== undefined) context.addIssue({ code: 'custom', message: fault });
+});
+
+function faultOfData(value: unknown): string | undefined {
+  if (value === undefined) return 'is missing';
+  for (let level: unknown[] = [value], depth = 1; level.length > 0; depth++) {
+    if (depth > MOST_LEVELS) return `is nested more than ${MOST_LEVELS.toString()} levels deep`;
+    for (const one of level) {
+      if (typeof one !== 'number') continue;
+      if (!Number.isFinite(one) || (Number.isInteger(one) && !Number.isSafeInteger(one))) {
+        return 'holds a number that cannot be kept exactly: send it as a text';
+      }
+    }
+    level = level.flatMap((one) =>
+      typeof one === 'object' && one !== null ? (Object.values(one) as unknown[]) : [],
+    );
+  }
+  return undefined;
+}
 
 /** Text that a database can hold as it is: no NUL and no lone surrogate. */
 export const LogText = z
@@ -28,8 +53,8 @@ const Sequence = z
   .refine((text) => parseSequence(text) !== undefined, 'is not a canonical decimal up to 2^63 - 1');
 
 /**
- * A form of a block that its provider takes back as it gave it. Blocks with one `id` share it: where one of
- * them is hidden in a view, it is sent on none of them.
+ * A form that a provider takes back. Blocks of one entry with one `id` share it: where one of them is hidden in a view,
+ * it is sent on none of them. Another entry with the same id is refused.
  */
 const Replay = z.strictObject({ id: LogName, provider: LogName, value: Data });
 const Common = { replay: Replay.optional() };

@@ -71,9 +71,11 @@ export async function readLog<Result>(
   mark: string,
   shape: z.ZodType<Result>,
 ): Promise<Answered<{ readonly result: Result }>> {
-  const [raw] = await sql`
+  const [raw] = await retrying(
+    () => sql`
     select * from earshot.read_log(${Buffer.from(digest)}, ${session}, decode(${audienceHash}, 'hex'),
-      ${namespace ?? null}, ${reading}, ${JSON.stringify(args)}::text::jsonb, ${mark})`;
+      ${namespace ?? null}, ${reading}, ${JSON.stringify(args)}::text::jsonb, ${mark})`,
+  );
   return answered(raw, (row) => ({ result: shape.parse(row.result) }));
 }
 

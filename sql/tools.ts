@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { refuse, type Refusal } from '../policy/refusal.ts';
 import { refusalOf } from './answer.ts';
 import type { Database } from './database.ts';
+import { retrying } from './faults.ts';
 import { changesOf, decisionOf, type AudienceChanges } from './grants.ts';
 
 export const TOOLS = ['search', 'read', 'around', 'thread', 'list_conversations'] as const;
@@ -109,9 +110,11 @@ async function callTool<Row>(
   subject: Uint8Array,
   shape: z.ZodType<Row>,
 ): Promise<ToolAnswer<Row> | ToolRefusal> {
-  const [raw] = await sql`
-    select * from earshot.call_tool(${Buffer.from(digest)}, ${tool}, ${JSON.stringify(args)}::text::jsonb,
-      ${Buffer.from(subject)})`;
+  const [raw] = await retrying(
+    () => sql`
+      select * from earshot.call_tool(${Buffer.from(digest)}, ${tool}, ${JSON.stringify(args)}::text::jsonb,
+        ${Buffer.from(subject)})`,
+  );
   const row = CallRow.parse(raw);
   if (row.code !== null) {
     return { ...refusalOf(row.code, decisionOf(row.decision_id)), ...changesOf(row.changes) };

@@ -35,7 +35,11 @@ const Held = z.strictObject({
 /** And where in its log: the handle that opening a namespace gave; without one, the default namespace. */
 const Placed = Held.extend({ namespace: Uuid.optional() });
 
-const pageSize = z.coerce.number().int().min(1).max(1000);
+/** Of a query string: decimal digits. */
+const pageSize = z
+  .string()
+  .regex(/^([1-9][0-9]{0,2}|1000)$/, 'is not a whole number from 1 to 1000')
+  .transform(Number);
 const decision = z.string();
 const Done = z.object({ decision }).openapi('SessionDecision');
 

@@ -64,6 +64,7 @@ create table earshot.log_entries (
   blocks jsonb not null check (jsonb_typeof(blocks) = 'array' and jsonb_array_length(blocks) > 0),
   -- Whether anything in it may be for some readers only. A tool's own data of that name counts, and costs a look.
   restricted boolean not null generated always as (jsonb_path_exists(blocks, '$.**.audience')) stored,
+  bytes integer not null generated always as (octet_length(blocks::text)) stored,
   turn_id uuid not null,
   written_at timestamptz not null,
   primary key (org_id, session_id, position, revision),
@@ -98,6 +99,16 @@ create table earshot.log_appends (
   foreign key (org_id, session_id) references earshot.log_heads
 );
 
+-- Whose a replay form is.
+create table earshot.log_replays (
+  org_id bigint not null,
+  session_id uuid not null,
+  id text collate "C" not null,
+  position bigint not null,
+  primary key (org_id, session_id, id),
+  foreign key (org_id, session_id) references earshot.log_heads
+);
+
 -- Entries that a namespace keeps before its agent whatever else is summarized.
 create table earshot.log_pins (
   org_id bigint not null,
@@ -112,7 +123,8 @@ do $$
 declare
   name text;
 begin
-  foreach name in array array['agents', 'namespaces', 'log_heads', 'log_entries', 'log_sources', 'log_appends', 'log_pins']
+  foreach name in array array['agents', 'namespaces', 'log_heads', 'log_entries', 'log_sources', 'log_appends', 'log_replays',
+    'log_pins']
   loop
     execute format('alter table earshot.%I enable row level security', name);
     execute format('alter table earshot.%I force row level security', name);
@@ -183,13 +195,18 @@ create function earshot.edit_slots(p_blocks jsonb, p_count integer, p_readers te
 language plpgsql immutable parallel safe as $$
 declare
   slots integer[] := array(select generate_series(0, p_count - 1));
-  kept integer;
+  kept record;
 begin
+  -- The provider's own form of an entry is no place in it, and goes as soon as the entry is edited.
   for kept in
-    select b.place from jsonb_array_elements(p_blocks) with ordinality as b(block, place)
-    where is_hidden(b.block, p_readers) order by b.place
+    select b.place, b.nth from (
+      select e.block, e.place, row_number() over (order by e.place)::integer as nth
+      from jsonb_array_elements(p_blocks) with ordinality as e(block, place)
+      where e.block ->> 'type' is distinct from 'raw') b
+    where is_hidden(b.block, p_readers) order by b.nth
   loop
-    slots := slots[: least(kept - 1, cardinality(slots))] || -kept || slots[least(kept, cardinality(slots) + 1) :];
+    slots := slots[: least(kept.nth - 1, cardinality(slots))] || -kept.place::integer
+      || slots[least(kept.nth, cardinality(slots) + 1) :];
   end loop;
   return slots;
 end $$;
@@ -205,9 +222,10 @@ $$;
 -- out of the log composes. An entry of which nothing is theirs is not there.
 create function earshot.log_view(p_org bigint, p_session uuid, p_mark bigint, p_readers text[])
 returns table (pos bigint, revision bigint, id uuid, change bigint, role text, participant text,
-  written_at timestamptz, blocks jsonb, whole jsonb, restricted boolean)
+  written_at timestamptz, blocks jsonb, whole jsonb, restricted boolean, bytes integer)
 language sql stable as $$
-  select e.position, e.revision, e.id, e.change, e.role, e.participant::text, e.written_at, v.blocks, e.blocks, e.restricted
+  select e.position, e.revision, e.id, e.change, e.role, e.participant::text, e.written_at, v.blocks, e.blocks, e.restricted,
+    e.bytes
   from earshot.log_entries e
   cross join lateral (
     select case when e.restricted then earshot.view_of(e.blocks, p_readers) else e.blocks end as blocks offset 0
@@ -372,6 +390,10 @@ end $$;
 
 -- What a read of the log gave. `only_for`: who was named in every block of it that is for some readers only; null
 -- where it holds none, and where they are for agents alone, who are nobody's readers outside.
+-- How much one answer may hold of a log, in bytes of its blocks: a page ends there, and what has no pages is refused.
+create function earshot.most_bytes() returns integer
+language sql immutable parallel safe as $$ select 33554432 $$;
+
 create type earshot.looked as (code text, result jsonb, items integer, only_for text[]);
 
 -- Who is in both; a null is everybody.
@@ -381,32 +403,31 @@ language sql immutable parallel safe as $$
     else array(select x from unnest(p_one) x where x = any (p_other)) end
 $$;
 
--- Of blocks for some readers, who was named in each. Those that name agents of this log and its forks only, and no
--- user, are work that agents share, and hold back nothing.
-create function earshot.named_in_all(p_org bigint, p_session uuid, p_blocks jsonb[], p_readers text[]) returns text[]
+-- Of blocks for some readers, who was named in each. Those that name agents only, as `agent:` and a name that is no
+-- user's, are work that agents share, and hold back nothing: it is who wrote the block that says so.
+create function earshot.named_in_all(p_org bigint, p_blocks jsonb[], p_readers text[]) returns text[]
 language plpgsql stable as $$
 declare
-  audiences jsonb[] := array(
-    select distinct b.block -> 'audience' from unnest(p_blocks) as e(blocks)
-    cross join lateral jsonb_array_elements(e.blocks) as b(block)
-    where b.block ? 'audience' and names_readers(b.block -> 'audience', p_readers));
-  binding jsonb[];
+  result text[];
+  audiences bigint;
 begin
-  binding := array(
-    select a from unnest(audiences) a
-    where exists (select from jsonb_array_elements_text(a) as who(name)
-      where exists (select from users u where u.org_id = p_org and u.external_id = who.name)
-         or not exists (select from sessions own
-           join sessions s on s.org_id = p_org and s.root_id = own.root_id
-           join agents g on g.org_id = p_org and g.session_id = s.id and g.name = who.name
-           where own.org_id = p_org and own.id = p_session)));
-  if cardinality(binding) = 0 then
-    return null;
-  end if;
-  return array(
-    select who.name from jsonb_array_elements_text(binding[1]) as who(name)
-    where not exists (select from unnest(binding) other where not other ? who.name)
-    group by who.name order by who.name);
+  with audiences as materialized (
+    select distinct b.block -> 'audience' as audience from unnest(p_blocks) as e(blocks)
+    cross join lateral jsonb_array_elements(e.blocks) as b(block)
+    where b.block ? 'audience' and names_readers(b.block -> 'audience', p_readers)
+  ), binding as materialized (
+    select row_number() over () as nth, a.audience from audiences a
+    where exists (select from jsonb_array_elements_text(a.audience) as who(name)
+      where not starts_with(who.name, 'agent:')
+         or exists (select from users u where u.org_id = p_org and u.external_id = who.name))
+  ), named as (
+    select who.name, count(distinct b.nth) as times from binding b
+    cross join lateral jsonb_array_elements_text(b.audience) as who(name) group by who.name
+  )
+  select coalesce((select array_agg(n.name order by n.name) from named n where n.times = (select count(*) from binding)), '{}'),
+    (select count(*) from binding)
+  into result, audiences;
+  return case when audiences > 0 then result end;
 end $$;
 
 -- Where an entry came from, of what is shown of it: the sources of a block that is not are not told either.
@@ -443,6 +464,10 @@ declare
   result earshot.looked;
   restricted jsonb[];
 begin
+  if (select sum(v.bytes) from log_view(p_org, p_session, p_mark, p_readers) v) > most_bytes() then
+    result.code := 'too_large';
+    return result;
+  end if;
   -- A log is read whole here, so its sources are, once: asking for each entry costs more than the rest.
   with sourced as materialized (
     select s.position, s.revision from log_sources s
@@ -459,11 +484,12 @@ begin
   into result.result, result.items, restricted
   from log_view(p_org, p_session, p_mark, p_readers) v
   left join sourced s on s.position = v.pos and s.revision = v.revision;
-  result.only_for := named_in_all(p_org, p_session, restricted, p_readers);
+  result.only_for := named_in_all(p_org, restricted, p_readers);
   return result;
 end $$;
 
--- Entries in the order in which they changed, after the one that the caller read last: an edited one comes again.
+-- Entries in the order in which they changed, after the one that the caller read last: an edited one comes again. That
+-- there are more is told of the next one, so it binds like those that are shown.
 create function earshot.list_log(p_org bigint, p_session uuid, p_mark bigint, p_readers text[], p_arguments jsonb)
 returns earshot.looked
 language plpgsql stable as $$
@@ -482,21 +508,23 @@ begin
       return result;
     end if;
   end if;
-  select jsonb_build_object('more', count(*) > page, 'entries', coalesce(jsonb_agg(
+  select jsonb_build_object('more', count(*) > count(*) filter (where v.fits), 'entries', coalesce(jsonb_agg(
       entry_json(v.id, v.revision, v.role, v.participant, v.written_at, v.blocks,
         case when s.sourced then sources_of(p_org, p_session, v.pos, v.revision, v.whole, p_readers) end)
-      order by v.change) filter (where v.nth <= page), '[]')),
-    least(count(*), page), array_agg(v.whole) filter (where v.restricted and v.nth <= page)
+      order by v.change) filter (where v.fits), '[]')),
+    count(*) filter (where v.fits), array_agg(v.whole) filter (where v.restricted)
   into result.result, result.items, restricted
   from (
-    select l.*, row_number() over (order by l.change) as nth
-    from log_view(p_org, p_session, p_mark, p_readers) l
-    where l.change > since
-    order by l.change limit page + 1
+    select l.*, row_number() over (order by l.change) <= page
+      and (row_number() over (order by l.change) = 1 or sum(l.bytes) over (order by l.change) <= most_bytes()) as fits
+    from (
+      select x.* from log_view(p_org, p_session, p_mark, p_readers) x where x.change > since
+      order by x.change limit page + 1
+    ) l
   ) v
   left join lateral (select true as sourced from log_sources x
     where x.org_id = p_org and x.session_id = p_session and x.position = v.pos and x.revision = v.revision limit 1) s on true;
-  result.only_for := named_in_all(p_org, p_session, restricted, p_readers);
+  result.only_for := named_in_all(p_org, restricted, p_readers);
   return result;
 end $$;
 
@@ -514,11 +542,11 @@ begin
   select jsonb_build_object('total', coalesce(max(f.total), 0)::text, 'entries', coalesce(jsonb_agg(
       entry_json(f.id, f.revision, f.role, f.participant, f.written_at, f.blocks,
         case when s.sourced then sources_of(p_org, p_session, f.pos, f.revision, f.whole, p_readers) end)
-      order by f.pos), '[]')),
-    count(*)
+      order by f.pos) filter (where f.fits), '[]')),
+    count(*) filter (where f.fits)
   into result.result, result.items
   from (
-    select v.*, count(*) over () as total
+    select v.*, count(*) over () as total, sum(v.bytes) over (order by v.pos) <= most_bytes() as fits
     from (select l.* from log_view(p_org, p_session, p_mark, p_readers) l offset 0) v
     where exists (
       select from jsonb_array_elements(v.blocks) as b(block)
@@ -529,7 +557,7 @@ begin
     where x.org_id = p_org and x.session_id = p_session and x.position = f.pos and x.revision = f.revision limit 1) s on true;
   -- That something is not there is told of all that was looked through.
   restricted := array(select v.whole from log_view(p_org, p_session, p_mark, p_readers) v where v.restricted);
-  result.only_for := named_in_all(p_org, p_session, restricted, p_readers);
+  result.only_for := named_in_all(p_org, restricted, p_readers);
   return result;
 end $$;
 
@@ -549,6 +577,10 @@ begin
     result.code := 'not_found';
     return result;
   end if;
+  if (select sum(v.bytes) from log_view(p_org, p_session, p_mark, p_readers) v where v.pos between ends[1] and ends[cardinality(ends)]) > most_bytes() then
+    result.code := 'too_large';
+    return result;
+  end if;
   select jsonb_build_object('entries', coalesce(jsonb_agg(
       entry_json(v.id, v.revision, v.role, v.participant, v.written_at, v.blocks,
         case when s.sourced then sources_of(p_org, p_session, v.pos, v.revision, v.whole, p_readers) end)
@@ -559,7 +591,7 @@ begin
   left join lateral (select true as sourced from log_sources x
     where x.org_id = p_org and x.session_id = p_session and x.position = v.pos and x.revision = v.revision limit 1) s on true
   where v.pos between ends[1] and ends[cardinality(ends)];
-  result.only_for := named_in_all(p_org, p_session, restricted, p_readers);
+  result.only_for := named_in_all(p_org, restricted, p_readers);
   return result;
 end $$;
 
@@ -571,6 +603,11 @@ declare
   result earshot.looked;
   restricted jsonb[];
 begin
+  if (select sum(v.bytes) from log_view(p_org, p_session, p_mark, p_readers) v
+      join log_pins p on p.org_id = p_org and p.session_id = p_session and p.namespace = p_namespace and p.position = v.pos) > most_bytes() then
+    result.code := 'too_large';
+    return result;
+  end if;
   select jsonb_build_object('entries', coalesce(jsonb_agg(
       entry_json(v.id, v.revision, v.role, v.participant, v.written_at, v.blocks,
         case when s.sourced then sources_of(p_org, p_session, v.pos, v.revision, v.whole, p_readers) end)
@@ -581,7 +618,7 @@ begin
   join log_pins p on p.org_id = p_org and p.session_id = p_session and p.namespace = p_namespace and p.position = v.pos
   left join lateral (select true as sourced from log_sources x
     where x.org_id = p_org and x.session_id = p_session and x.position = v.pos and x.revision = v.revision limit 1) s on true;
-  result.only_for := named_in_all(p_org, p_session, restricted, p_readers);
+  result.only_for := named_in_all(p_org, restricted, p_readers);
   return result;
 end $$;
 
@@ -609,7 +646,7 @@ begin
     array_agg(v.whole) filter (where v.restricted)
   into result.result, restricted
   from log_view(org, p_session.id, p_mark, p_readers) v;
-  result.only_for := named_in_all(org, p_session.id, restricted, p_readers);
+  result.only_for := named_in_all(org, restricted, p_readers);
   return result;
 end $$;
 
@@ -691,20 +728,27 @@ begin
 end $$;
 
 -- Whether a turn may put these blocks into the log: null, or the refusal. Where it was shown blocks that are not for all
--- who read the log, what it writes names its readers, and no others (INVARIANT 13).
-create function earshot.judge_blocks(p_live earshot.live, p_blocks jsonb) returns text
+-- who read the log, what it writes names its readers, and no others (INVARIANT 13). What a person of the audience said
+-- is that person's: texts and images, as the person's own entry.
+create function earshot.judge_blocks(p_live earshot.live, p_blocks jsonb, p_person text default null) returns text
 language plpgsql stable as $$
 declare
   only_for constant text[] := (select t.only_for from turns t where t.org_id = p_live.org_id and t.id = p_live.turn_id);
+  readers constant earshot.reader[] := (p_live.standing).readers;
 begin
+  if only_for is null
+     or not exists (select from unnest(readers) r where r.kind <> 'user' or not r.external_id = any (only_for)) then
+    return null;
+  end if;
+  if p_person is not null and exists (select from unnest(readers) r where r.kind <> 'user' or r.external_id = p_person)
+     and not exists (select from jsonb_array_elements(p_blocks) as b(block) where not b.block ->> 'type' = any ('{text,image}')) then
+    return null;
+  end if;
   return (
-    select 'narrowing_refused'
-    where only_for is not null
-      and exists (select from unnest((p_live.standing).readers) r where r.kind <> 'user' or not r.external_id = any (only_for))
-      and exists (
-        select from jsonb_array_elements(p_blocks) as b(block)
-        where not b.block ? 'audience'
-          or exists (select from jsonb_array_elements_text(b.block -> 'audience') as who(name) where not who.name = any (only_for))));
+    select 'narrowing_refused' from jsonb_array_elements(p_blocks) as b(block)
+    where not b.block ? 'audience'
+      or exists (select from jsonb_array_elements_text(b.block -> 'audience') as who(name) where not who.name = any (only_for))
+    limit 1);
 end $$;
 
 -- The messages that an entry says it came from, as this turn may read them now. Of one that it may not, nothing.
@@ -732,34 +776,52 @@ begin
     where v.seq = (s.source ->> 'seq')::bigint limit 1) m;
 end $$;
 
--- Writes one revision of an entry with its sources, which go to the ledger too. False where a source is not there.
+-- Writes one revision of an entry with its sources. Where a source is not there it raises ES404; where another entry
+-- has a replay form under the same id, ES409: a form belongs to one entry, so that a view of the entry can judge it.
 create function earshot.write_entry(p_live earshot.live, p_session uuid, p_position bigint, p_revision bigint, p_id uuid,
-  p_change bigint, p_role text, p_participant text, p_blocks jsonb, p_sources jsonb, p_decision uuid, p_now timestamptz)
-returns boolean
+  p_change bigint, p_role text, p_participant text, p_blocks jsonb, p_sources jsonb, p_now timestamptz)
+returns void
 language plpgsql volatile as $$
 declare
   org constant bigint := p_live.org_id;
+  replays constant text[] := array(
+    select distinct b.block #>> '{replay,id}' from jsonb_array_elements(p_blocks) as b(block) where b.block ? 'replay');
   stored integer;
 begin
   insert into log_entries (org_id, session_id, position, revision, id, change, role, participant, blocks, turn_id, written_at)
   values (org, p_session, p_position, p_revision, p_id, p_change, p_role, p_participant, p_blocks, p_live.turn_id, p_now);
-  if jsonb_array_length(p_sources) = 0 then
-    return true;
+  if cardinality(replays) > 0 then
+    insert into log_replays (org_id, session_id, id, position)
+    select org, p_session, x, p_position from unnest(replays) x on conflict do nothing;
+    if exists (select from log_replays r where r.org_id = org and r.session_id = p_session and r.id = any (replays)
+               and r.position <> p_position) then
+      raise exception using errcode = 'ES409', message = 'a replay form of another entry';
+    end if;
   end if;
-  with found as materialized (
-    select * from entry_sources(p_live, p_sources, p_now)
-  ), kept as (
+  if jsonb_array_length(p_sources) > 0 then
     insert into log_sources (org_id, session_id, position, revision, block, conversation_id, seq, source_revision)
-    select org, p_session, p_position, p_revision, f.block, f.conversation_id, f.seq, f.revision from found f
-    returning 1
-  ), shown as (
-    insert into ledger_entries (org_id, session_id, conversation_id, from_seq, to_seq, revision, decision_id)
-    select distinct org, p_session, f.conversation_id, f.seq, f.seq, f.revision, p_decision from found f
-    order by f.conversation_id, f.seq
-    on conflict do nothing
-  )
-  select count(*) into stored from kept;
-  return stored = jsonb_array_length(p_sources);
+    select org, p_session, p_position, p_revision, f.block, f.conversation_id, f.seq, f.revision
+    from entry_sources(p_live, p_sources, p_now) f;
+    get diagnostics stored = row_count;
+    if stored <> jsonb_array_length(p_sources) then
+      raise exception using errcode = 'ES404', message = 'a source is not there';
+    end if;
+  end if;
+end $$;
+
+-- Puts what entries came from into the ledger, in the order in which every writer does, so that two never wait for each other.
+create function earshot.note_sources(p_org bigint, p_session uuid, p_from bigint, p_to bigint, p_revision bigint, p_decision uuid)
+returns void
+language plpgsql volatile as $$
+begin
+  insert into ledger_entries (org_id, session_id, conversation_id, from_seq, to_seq, revision, decision_id)
+  select p_org, p_session, f.conversation_id, f.seq, f.seq, f.source_revision, p_decision
+  from (
+    select distinct s.conversation_id, s.seq, s.source_revision from log_sources s
+    where s.org_id = p_org and s.session_id = p_session and s.position between p_from and p_to and s.revision = p_revision
+  ) f
+  order by f.conversation_id, f.seq
+  on conflict do nothing;
 end $$;
 
 -- Appends entries, all or none. The same key and request again append nothing and give the same ids. The log's
@@ -794,8 +856,8 @@ begin
       return;
     end if;
     for entry in select value from jsonb_array_elements(p_entries) loop
-      -- What people said is theirs; what an agent or the host wrote may be made from what it was shown.
-      code := coalesce(code, case when entry ->> 'role' <> 'user' then judge_blocks(call.live, entry -> 'blocks') end);
+      code := coalesce(code, judge_blocks(call.live, entry -> 'blocks',
+        case when entry ->> 'role' = 'user' then entry ->> 'participant' end));
     end loop;
   end if;
   if code is null then
@@ -805,18 +867,21 @@ begin
         head.position := head.position + 1;
         head.change := head.change + 1;
         ids := ids || gen_random_uuid();
-        if not write_entry(call.live, p_session, head.position, 1, ids[cardinality(ids)], head.change, entry ->> 'role',
-            entry ->> 'participant', entry -> 'blocks', coalesce(entry -> 'sources', '[]'), pending, t) then
-          raise exception using errcode = 'ES404', message = 'a source is not there';
-        end if;
+        perform write_entry(call.live, p_session, head.position, 1, ids[cardinality(ids)], head.change, entry ->> 'role',
+          entry ->> 'participant', entry -> 'blocks', coalesce(entry -> 'sources', '[]'), t);
       end loop;
+      perform note_sources(org, p_session, head.position - cardinality(ids) + 1, head.position, 1, pending);
       update log_heads h set position = head.position, change = head.change where h.org_id = org and h.session_id = p_session;
       insert into log_appends (org_id, session_id, turn_id, key, request_digest, ids)
       values (org, p_session, (call.live).turn_id, p_key, p_request_digest, append_log.ids);
-    exception when sqlstate 'ES404' then
+    exception
       -- All of it is undone. INVARIANT 16: which source it was is not told.
-      code := 'not_found';
-      ids := null;
+      when sqlstate 'ES404' then
+        code := 'not_found';
+        ids := null;
+      when sqlstate 'ES409' then
+        code := 'conflict';
+        ids := null;
     end;
   end if;
   decision_id := record_session_call(call, 'append', code, coalesce(cardinality(ids), 0), t, pending);
@@ -873,7 +938,7 @@ begin
         join log_entries e on e.org_id = org and e.session_id = p_session and e.position = old.pos
         where n.org_id = org and n.session_id = p_session
           and narrows(blocks_for(e.blocks, readers), p_edit -> 'blocks', view_readers(n, (call.live).standing))
-          and case when n.reader is distinct from place.reader then e.superseded_by is null else n.watermark >= e.change end)
+          and (n.watermark >= e.change or (n.reader is distinct from place.reader and e.superseded_by is null)))
         then 'narrowing_refused'
       else judge_blocks(call.live, p_edit -> 'blocks')
     end;
@@ -884,26 +949,29 @@ begin
       slots := edit_slots(old.whole, jsonb_array_length(p_edit -> 'blocks'), readers);
       update log_entries e set superseded_by = head.change + 1
       where e.org_id = org and e.session_id = p_session and e.position = old.pos and e.revision = old.revision;
-      if not write_entry(call.live, p_session, old.pos, edit_log.revision, old.id, head.change + 1, old.role, old.participant,
+      perform write_entry(call.live, p_session, old.pos, edit_log.revision, old.id, head.change + 1, old.role, old.participant,
           (select jsonb_agg(case when x.slot >= 0 then p_edit -> 'blocks' -> x.slot else (old.whole -> -x.slot - 1) - 'replay' end order by x.place)
            from unnest(slots) with ordinality as x(slot, place)),
           (select coalesce(jsonb_agg(case when e.source ? 'block'
               then e.source || jsonb_build_object('block', array_position(slots, (e.source ->> 'block')::integer) - 1)
               else e.source end), '[]')
-           from jsonb_array_elements(p_edit -> 'sources') as e(source)), pending, t) then
-        raise exception using errcode = 'ES404', message = 'a source is not there';
-      end if;
+           from jsonb_array_elements(p_edit -> 'sources') as e(source)), t);
+      perform note_sources(org, p_session, old.pos, old.pos, edit_log.revision, pending);
       -- What is kept keeps where it came from.
       insert into log_sources (org_id, session_id, position, revision, block, conversation_id, seq, source_revision)
       select org, p_session, old.pos, edit_log.revision, array_position(slots, -(s.block + 1)) - 1, s.conversation_id, s.seq,
         s.source_revision
       from log_sources s
       where s.org_id = org and s.session_id = p_session and s.position = old.pos and s.revision = old.revision
-        and -(s.block + 1) = any (slots);
+        and case when s.block is null then 0 > any (slots) else -(s.block + 1) = any (slots) end;
       update log_heads h set change = head.change + 1 where h.org_id = org and h.session_id = p_session;
-    exception when sqlstate 'ES404' then
-      code := 'not_found';
-      revision := null;
+    exception
+      when sqlstate 'ES404' then
+        code := 'not_found';
+        revision := null;
+      when sqlstate 'ES409' then
+        code := 'conflict';
+        revision := null;
     end;
   end if;
   decision_id := record_session_call(call, 'edit', code, 1, t, pending);
@@ -959,6 +1027,12 @@ begin
         where a.org_id = org and a.session_id = p_session and a.is_primary)),
       coalesce(p_reader, parent.reader), coalesce(p_reader is not null or parent.claimed, false), coalesce(parent.watermark, 0),
       parent.only_for)
+    returning * into place;
+  elsif code is null and p_from is not null then
+    -- One that is there takes over what its origin has been shown since.
+    update namespaces n set only_for = meet(n.only_for, parent.only_for), watermark = greatest(n.watermark, parent.watermark),
+      claimed = n.claimed or parent.claimed
+    where n.org_id = org and n.session_id = p_session and n.name = p_name
     returning * into place;
   elsif code is null and p_reader is not null and not place.claimed then
     update namespaces n set reader = p_reader, claimed = true, handle = gen_random_uuid()
@@ -1030,6 +1104,9 @@ declare
 begin
   perform enter_grant(p_digest);
   org := current_organization();
+  -- The session that the forks began with is held first: none is made of what is being closed.
+  perform from log_heads h join grants g on g.digest = p_digest and h.org_id = g.org_id and h.session_id = g.session_id
+  for no key update of h;
   select * into head from log_heads h where h.org_id = org and h.session_id = p_session for no key update;
   t := clock_timestamp();
   call := judge_session(p_digest, p_session, p_audience, t);
@@ -1068,6 +1145,8 @@ begin
       select org, fork_log.fork, v.pos, v.revision, v.id, v.change, v.role, v.participant,
         blocks_for(v.whole, readers), (call.live).turn_id, v.written_at
       from log_view(org, p_session, head.change, readers) v;
+      insert into log_replays (org_id, session_id, id, position)
+      select org, fork_log.fork, r.id, r.position from log_replays r where r.org_id = org and r.session_id = p_session;
       insert into log_sources (org_id, session_id, position, revision, block, conversation_id, seq, source_revision)
       select org, fork_log.fork, s.position, s.revision,
         (select count(*) from generate_series(0, s.block - 1) as earlier where is_shown(v.whole, earlier, readers)) * case when s.block is not null then 1 end, s.conversation_id, s.seq, s.source_revision
@@ -1121,6 +1200,9 @@ declare
   call earshot.session_call;
 begin
   perform enter_grant(p_digest);
+  -- The session that the forks began with is held first: none is made of what is being closed.
+  perform from log_heads h join grants g on g.digest = p_digest and h.org_id = g.org_id and h.session_id = g.session_id
+  for no key update of h;
   perform from log_heads h where h.org_id = current_organization() and h.session_id = p_session for no key update;
   t := clock_timestamp();
   call := judge_session(p_digest, p_session, p_audience, t);

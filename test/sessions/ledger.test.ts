@@ -231,7 +231,15 @@ describe('a turn that was shown a block for some readers', () => {
     expect((await log.tryAppend([entry(call)])).code).toBe('narrowing_refused');
     const rule = { role: 'system', participant: 'host', blocks: [text('of ana')] };
     expect((await log.tryAppend([rule])).code).toBe('narrowing_refused');
-    await log.append({ role: 'user', participant: 'ben', blocks: [text('the next question')] });
+    const person = (participant: string, block: object) => ({
+      ...{ role: 'user', participant, blocks: [block] },
+    });
+    await log.append(person('ben', text('the next question')));
+    for (const entry of [
+      person('stranger', text('of ana')),
+      person('ben', { type: 'thinking', text: 'of ana' }),
+    ])
+      expect((await log.tryAppend([entry])).code).toBe('narrowing_refused');
   });
 
   test('for all of its audience delivers there', async () => {
@@ -241,18 +249,23 @@ describe('a turn that was shown a block for some readers', () => {
     await log.append(entry({ type: 'tool_call', id: 'c', name: 'n', arguments: {} }));
   });
 
-  test('for an agent of the log, who is no person, is held back from nobody', async () => {
-    const desk = await log.open({ name: 'desk', agent: 'helper', reader: 'helper' });
-    await log.append(entry(text('a note among agents', 'helper')));
+  test('for agents, as its writer named them, is held back from nobody', async () => {
+    const desk = await log.open({ name: 'desk', agent: 'helper', reader: 'agent:helper' });
+    await log.append(entry(text('a note among agents', 'agent:helper', 'agent:other')));
     expect(await log.through(desk.handle).texts()).toEqual(['a note among agents']);
-    expect(ok(await turn.propose('an answer')).status).toBe('cleared');
     const fork = await log.through(desk.handle).fork('side');
     expect(await fork.texts()).toEqual(['a note among agents']);
-    expect(ok(await turn.propose('from the fork')).status).toBe('cleared');
-    // An agent that bears the id of a person is held to be that person.
-    const twin = await log.open({ name: 'twin', agent: 'ben', reader: 'ben' });
-    await log.append(entry(text('of ben', 'ben')));
-    await log.through(twin.handle).compile();
-    expect(ok(await turn.propose('another answer')).status).toBe('held');
+    expect(ok(await turn.propose('an answer')).status).toBe('cleared');
+  });
+
+  test.each([
+    ['an agent that is registered under the name later', 'stranger'],
+    ['a user whose id is written like an agent', 'agent:zoe'],
+  ])('is not freed by %s', async (_what, name) => {
+    await acme.users('agent:zoe');
+    await log.append(entry(text('of one', name)));
+    const place = await log.open({ name: 'place', agent: name, reader: name });
+    expect(await log.through(place.handle).texts()).toEqual(['of one']);
+    expect(ok(await turn.propose('an answer')).code).toBe('narrowing_refused');
   });
 });

@@ -164,14 +164,14 @@ describe('reading on', () => {
 describe('several agents on one log', () => {
   test('read it each through its own view, at their own pace', async () => {
     const one = log.through(
-      (await log.open({ name: 'one', agent: 'first', reader: 'first' })).handle,
+      (await log.open({ name: 'one', agent: 'first', reader: 'agent:first' })).handle,
     );
     const two = log.through(
-      (await log.open({ name: 'two', agent: 'second', reader: 'second' })).handle,
+      (await log.open({ name: 'two', agent: 'second', reader: 'agent:second' })).handle,
     );
-    await log.append(entry(text('for all'), text('for the first', 'first')));
+    await log.append(entry(text('for all'), text('for the first', 'agent:first')));
     const [, cursor] = await readOn(one);
-    await log.append(entry(text('for the second', 'second')), entry(text('again for all')));
+    await log.append(entry(text('for the second', 'agent:second')), entry(text('again for all')));
     expect((await readOn(one, cursor))[0]).toEqual(['again for all']);
     expect((await readOn(two))[0]).toEqual(['for all', 'for the second', 'again for all']);
   });

@@ -147,6 +147,7 @@ export const BEHIND_THE_DOORS: Readonly<Record<string, string>> = {
   log_entries: 'insert select update',
   log_heads: 'insert select update',
   log_pins: 'delete insert select',
+  log_replays: 'insert select',
   log_sources: 'insert select',
   memberships: 'delete insert select update',
   message_embeds: 'delete insert select',
