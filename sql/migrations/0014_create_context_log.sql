@@ -57,6 +57,8 @@ create table earshot.log_entries (
   revision bigint not null check (revision >= 1),
   id uuid not null,
   change bigint not null,
+  -- That of the entry's first revision: whatever was read since may hold some of it.
+  first_change bigint not null,
   -- The change by which a later revision took its place.
   superseded_by bigint check (superseded_by > change),
   role text not null check (role in ('user', 'agent', 'system')),
@@ -779,7 +781,7 @@ end $$;
 -- Writes one revision of an entry with its sources. Where a source is not there it raises ES404; where another entry
 -- has a replay form under the same id, ES409: a form belongs to one entry, so that a view of the entry can judge it.
 create function earshot.write_entry(p_live earshot.live, p_session uuid, p_position bigint, p_revision bigint, p_id uuid,
-  p_change bigint, p_role text, p_participant text, p_blocks jsonb, p_sources jsonb, p_now timestamptz)
+  p_change bigint, p_first_change bigint, p_role text, p_participant text, p_blocks jsonb, p_sources jsonb, p_now timestamptz)
 returns void
 language plpgsql volatile as $$
 declare
@@ -788,8 +790,10 @@ declare
     select distinct b.block #>> '{replay,id}' from jsonb_array_elements(p_blocks) as b(block) where b.block ? 'replay');
   stored integer;
 begin
-  insert into log_entries (org_id, session_id, position, revision, id, change, role, participant, blocks, turn_id, written_at)
-  values (org, p_session, p_position, p_revision, p_id, p_change, p_role, p_participant, p_blocks, p_live.turn_id, p_now);
+  insert into log_entries (org_id, session_id, position, revision, id, change, first_change, role, participant, blocks,
+    turn_id, written_at)
+  values (org, p_session, p_position, p_revision, p_id, p_change, p_first_change, p_role, p_participant, p_blocks,
+    p_live.turn_id, p_now);
   if cardinality(replays) > 0 then
     insert into log_replays (org_id, session_id, id, position)
     select org, p_session, x, p_position from unnest(replays) x on conflict do nothing;
@@ -867,8 +871,8 @@ begin
         head.position := head.position + 1;
         head.change := head.change + 1;
         ids := ids || gen_random_uuid();
-        perform write_entry(call.live, p_session, head.position, 1, ids[cardinality(ids)], head.change, entry ->> 'role',
-          entry ->> 'participant', entry -> 'blocks', coalesce(entry -> 'sources', '[]'), t);
+        perform write_entry(call.live, p_session, head.position, 1, ids[cardinality(ids)], head.change, head.change,
+          entry ->> 'role', entry ->> 'participant', entry -> 'blocks', coalesce(entry -> 'sources', '[]'), t);
       end loop;
       perform note_sources(org, p_session, head.position - cardinality(ids) + 1, head.position, 1, pending);
       update log_heads h set position = head.position, change = head.change where h.org_id = org and h.session_id = p_session;
@@ -901,7 +905,8 @@ $$;
 -- Edits an entry: a new revision, the earlier one is kept and never shown. The editor sees the entry through a namespace,
 -- and names the revision it saw. Refused where it would hide a block from a reader who may have been
 -- shown it, since nothing takes a block out of a summary that was written or a request that was sent:
--- from another namespace's reader always, from the own one as far as a watermark reaches.
+-- from another namespace's reader always, from the own one as far as a watermark reaches: an entry is under it from its
+-- first revision on. A block that is taken out hides nothing, and one that is put in later is another one.
 create function earshot.edit_log(p_digest bytea, p_session uuid, p_audience bytea, p_handle uuid, p_entry uuid,
   p_revision bigint, p_edit jsonb, out code text, out changes jsonb, out decision_id uuid, out revision bigint)
 language plpgsql volatile security definer
@@ -914,6 +919,7 @@ declare
   place earshot.namespaces;
   readers text[];
   old record;
+  first bigint;
   slots integer[];
   pending constant uuid := gen_random_uuid();
 begin
@@ -929,16 +935,17 @@ begin
     readers := view_readers(place, (call.live).standing);
     select v.* into old from log_view(org, p_session, head.change, readers) v
     where v.id = p_entry and place.name is not null;
+    select e.first_change into first from log_entries e
+    where e.org_id = org and e.session_id = p_session and e.position = old.pos and e.revision = old.revision;
     code := case
       when old.id is null then 'not_found'
       when old.revision <> p_revision then 'conflict'
       when old.role = 'system' and jsonb_path_exists(p_edit, '$.blocks[*].audience') then 'invalid_input'
       when exists (
         select from namespaces n
-        join log_entries e on e.org_id = org and e.session_id = p_session and e.position = old.pos
         where n.org_id = org and n.session_id = p_session
-          and narrows(blocks_for(e.blocks, readers), p_edit -> 'blocks', view_readers(n, (call.live).standing))
-          and (n.watermark >= e.change or (n.reader is distinct from place.reader and e.superseded_by is null)))
+          and narrows(blocks_for(old.whole, readers), p_edit -> 'blocks', view_readers(n, (call.live).standing))
+          and (n.reader is distinct from place.reader or n.watermark >= first))
         then 'narrowing_refused'
       else judge_blocks(call.live, p_edit -> 'blocks')
     end;
@@ -949,7 +956,7 @@ begin
       slots := edit_slots(old.whole, jsonb_array_length(p_edit -> 'blocks'), readers);
       update log_entries e set superseded_by = head.change + 1
       where e.org_id = org and e.session_id = p_session and e.position = old.pos and e.revision = old.revision;
-      perform write_entry(call.live, p_session, old.pos, edit_log.revision, old.id, head.change + 1, old.role, old.participant,
+      perform write_entry(call.live, p_session, old.pos, edit_log.revision, old.id, head.change + 1, first, old.role, old.participant,
           (select jsonb_agg(case when x.slot >= 0 then p_edit -> 'blocks' -> x.slot else (old.whole -> -x.slot - 1) - 'replay' end order by x.place)
            from unnest(slots) with ordinality as x(slot, place)),
           (select coalesce(jsonb_agg(case when e.source ? 'block'
@@ -1141,10 +1148,12 @@ begin
       where h.org_id = org and h.session_id = fork_log.fork;
       readers := view_readers(place, (call.live).standing);
       -- What it does not show is not copied; what it does keeps its audience.
-      insert into log_entries (org_id, session_id, position, revision, id, change, role, participant, blocks, turn_id, written_at)
-      select org, fork_log.fork, v.pos, v.revision, v.id, v.change, v.role, v.participant,
+      insert into log_entries (org_id, session_id, position, revision, id, change, first_change, role, participant, blocks,
+        turn_id, written_at)
+      select org, fork_log.fork, v.pos, v.revision, v.id, v.change, e.first_change, v.role, v.participant,
         blocks_for(v.whole, readers), (call.live).turn_id, v.written_at
-      from log_view(org, p_session, head.change, readers) v;
+      from log_view(org, p_session, head.change, readers) v
+      join log_entries e on e.org_id = org and e.session_id = p_session and e.position = v.pos and e.revision = v.revision;
       insert into log_replays (org_id, session_id, id, position)
       select org, fork_log.fork, r.id, r.position from log_replays r where r.org_id = org and r.session_id = p_session;
       insert into log_sources (org_id, session_id, position, revision, block, conversation_id, seq, source_revision)

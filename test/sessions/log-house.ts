@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
-import type { TestGateway } from '../support/gateway.ts';
-import { logOf, type TestLog } from '../support/log.ts';
+import { expect } from 'vitest';
+import { ok, type Answer, type TestGateway } from '../support/gateway.ts';
+import { logOf, text, type TestLog } from '../support/log.ts';
 import type { TestOrganization, TestTurn } from '../support/organization.ts';
 import type { Mutant } from '../worlds/mutant.ts';
 
@@ -39,7 +40,7 @@ export interface LogHouse {
  */
 export async function openHouse(gateway: TestGateway): Promise<LogHouse> {
   const acme = await gateway.organization();
-  await acme.users('ana', 'ben', 'cleo');
+  await acme.users('ana', 'ben', 'cleo', 'agent:zoe');
   await acme.put('projects/ana-team', { members: ['ana', 'ben'] });
   await acme.conversation('thread', ['ana', 'ben'], { aiThread: true });
   await acme.conversation('notes', ['ana', 'ben']);
@@ -62,4 +63,62 @@ export async function openHouse(gateway: TestGateway): Promise<LogHouse> {
       return { turn, writer: await another(), another, log: logOf(gateway, turn) };
     },
   };
+}
+
+/** What people said, which no turn is asked about. */
+export const said = (...blocks: object[]) => ({ role: 'user', participant: 'ben', blocks });
+
+/** Something for everybody, for ana, in a shared entry and in one of her own, and for ben. */
+export async function mixedLog(log: TestLog) {
+  const ids = await log.append(
+    said(text('an open word'), text('CANARY word', 'ana')),
+    said(text('CANARY word of its own', 'ana')),
+    said(text('a word for ben', 'ben')),
+    said(text('the last word')),
+  );
+  const [shared = '', ofAna = '', ofBen = '', last = ''] = ids;
+  const ben = await placeOf(log, 'ben');
+  return { ben, shared, ofAna, ofBen, last };
+}
+
+/** A place for one reader. */
+export async function placeOf(
+  log: TestLog,
+  reader: string,
+  name = `of ${reader}`,
+): Promise<TestLog> {
+  return log.through((await log.open({ name, reader })).handle);
+}
+
+/** Something came, and nothing of ana. */
+export function hides(answer: Answer): void {
+  const found = JSON.stringify(ok(answer));
+  expect(found).toContain('word');
+  expect(found).not.toContain('CANARY');
+}
+
+/** A refusal with this code. A fault is neither that nor a leak. */
+export function refuses({ status, code, body }: Answer, expected: string): void {
+  if (status >= 500) throw new Error(JSON.stringify(body));
+  expect(code).toBe(expected);
+}
+
+const seqs = (sources: readonly { seq: string }[] | undefined) =>
+  sources?.map(({ seq }) => seq) ?? [];
+
+/** What the provenance of a compile and the entries of a page say of the only entry's sources. */
+export async function sourcesTold(log: TestLog): Promise<string[]> {
+  const [first] = ok(await log.compile()).provenance;
+  const [same] = ok(await log.entries()).entries;
+  expect(seqs(same?.sources)).toEqual(seqs(first?.sources));
+  return seqs(first?.sources);
+}
+
+/** Appends an entry from a message of its own, which changes then. */
+export async function changeSource({ acme }: LogHouse, log: TestLog): Promise<void> {
+  const path = `conversations/notes/messages/${randomUUID()}`;
+  const message = { author: { user: 'ben' }, body: 'a note', sentAt: '2026-01-01T00:00:00Z' };
+  const { seq = '' } = await acme.put(path, message);
+  await log.append({ ...said(text('made of it')), sources: [{ conversation: 'notes', seq }] });
+  await acme.put(path, { ...message, body: 'another', editedAt: '2026-01-02T00:00:00Z' });
 }

@@ -1,11 +1,11 @@
 import { randomUUID } from 'node:crypto';
-import fc from 'fast-check';
 import { expect } from 'vitest';
 import type { Answer, TestGateway } from '../support/gateway.ts';
 import { logOf, type TestLog } from '../support/log.ts';
 import type { TestTurn } from '../support/organization.ts';
+import type { Step, StepOf } from './log-steps.ts';
 import { PlainLog, PlainTurn, type Outcome, type Question } from './plain-log.ts';
-import type { PlainBlock, Role, Written } from './plain-view.ts';
+import type { PlainBlock, Written } from './plain-view.ts';
 
 /** Who reads the destination, and who else there is. */
 export const AUDIENCE = ['ana', 'ben'];
@@ -85,10 +85,10 @@ export class Play {
     }
   }
 
-  async #append({ role, audiences, ...step }: StepOf<'append'>): Promise<void> {
+  async #append({ role, participant, audiences, ...step }: StepOf<'append'>): Promise<void> {
     const { log, plain, turn } = this.#at(step);
     const blocks = audiences.map((of) => this.#text(of));
-    const entry = { role, participant: 'someone', ...this.#write(blocks, step) };
+    const entry = { role, participant, ...this.#write(blocks, step) };
     const answer = await log.tryAppend([entry]);
     this.#same('append', answer, plain.append(turn, [entry], bodyOf(answer)?.ids ?? []));
   }
@@ -285,113 +285,7 @@ interface Pair {
   readonly places: Place[];
 }
 
-/** Everything by position, so that a log shrinks by dropping steps. */
-export const index = fc.nat({ max: 11 });
-const rarely = fc.constantFrom(...[false, false, false, false, true]);
-export const audience = fc.oneof(
-  { weight: 4, arbitrary: fc.constant(undefined) },
-  {
-    weight: 7,
-    arbitrary: fc.constantFrom(
-      ...[
-        ['ana'],
-        ['ben'],
-        ['ana', 'ben'],
-        ['ana', 'ben', 'scout'],
-        ['scout'],
-        ['eve'],
-        ['ana', 'eve'],
-        [],
-      ],
-    ),
-  },
-);
-const source = fc.record({ seq: fc.constantFrom('1', '2', '3'), block: fc.option(index) });
-const extras = {
-  /** Whether the blocks share a form of their provider, and whether there is one of the whole. */
-  replay: rarely,
-  raw: fc.constantFrom(...([null, null, null, null, 'first', 'last'] as const)),
-  sources: fc.array(source, { maxLength: 2 }),
-};
-/** A step of a play; what it names is looked up where the play has come to. */
-export const step = fc.oneof(
-  {
-    weight: 6,
-    arbitrary: fc.record({
-      step: fc.constant('append' as const),
-      ...{ log: index, turn: index },
-      role: fc.constantFrom<Role>('user', 'user', 'user', 'agent', 'agent', 'agent', 'system'),
-      audiences: fc.array(audience, { minLength: 1, maxLength: 3 }),
-      ...extras,
-    }),
-  },
-  {
-    weight: 6,
-    arbitrary: fc.record({
-      step: fc.constant('edit' as const),
-      ...{ log: index, turn: index, place: index, entry: index, stale: rarely },
-      /** For each block that is shown: it stays, goes, or is for others. */
-      changes: fc.array(fc.oneof(fc.constantFrom('stay', 'go'), fc.record({ audience })), {
-        maxLength: 3,
-      }),
-      added: fc.array(audience, { maxLength: 1 }),
-      ...extras,
-    }),
-  },
-  {
-    weight: 4,
-    arbitrary: fc.record({
-      step: fc.constant('open' as const),
-      ...{ log: index, turn: index },
-      name: fc.constantFrom<string>('', 'desk', 'nook', 'ana'),
-      agent: fc.option(fc.constantFrom('scout', 'ben', 'resident'), { freq: 2 }),
-      reader: fc.option(fc.constantFrom('ana', 'ben', 'scout', 'eve'), { freq: 3 }),
-      from: fc.option(index, { freq: 2 }),
-    }),
-  },
-  {
-    weight: 2,
-    arbitrary: fc.record({
-      step: fc.constant('fork' as const),
-      ...{ log: index, turn: index, place: index },
-      name: fc.constantFrom('side', 'scout'),
-    }),
-  },
-  {
-    weight: 2,
-    arbitrary: fc.record({
-      step: fc.constant('pin' as const),
-      ...{ log: index, turn: index, place: index, entry: index },
-      pinned: fc.nat({ max: 3 }).map((n) => n > 0),
-    }),
-  },
-  {
-    weight: 7,
-    arbitrary: fc.record({
-      step: fc.constant('read' as const),
-      ...{ log: index, turn: index, place: index, entry: index, other: index },
-      what: fc.constantFrom<Question['what']>(
-        ...([
-          'compile',
-          'preview',
-          'entries',
-          'entries',
-          'search',
-          'summary input',
-          'pins',
-          'session',
-        ] as const),
-      ),
-      limit: fc.integer({ min: 1, max: 3 }),
-      query: fc.constantFrom('FOR ALL', 'for ana', 'ben', 't1', 'nobody'),
-      foreign: rarely,
-    }),
-  },
-);
-type Step = typeof step extends fc.Arbitrary<infer Value> ? Value : never;
-type StepOf<Name extends Step['step']> = Extract<Step, { step: Name }>;
-
-const MARKS = /t\d+ for ([a-z+]+)/g;
+const MARKS = /t\d+ for ([a-z:+]+)/g;
 
 function marked(text: string, audience: readonly string[] | undefined): PlainBlock {
   const named = audience === undefined ? 'all' : audience.join('+') || 'nobody';

@@ -3,6 +3,7 @@ import {
   compiled,
   cursorOf,
   entryOf,
+  isFor,
   lastOf,
   merged,
   misplaced,
@@ -57,13 +58,15 @@ export class PlainLog {
 
   append(turn: PlainTurn, entries: readonly WrittenEntry[], ids: readonly string[]): Outcome {
     if (entries.some(misplaced)) return { code: 'invalid_input' };
-    const made = entries.filter(({ role }) => role !== 'user');
-    if (!made.every(({ blocks }) => turn.mayKeep(blocks, this.#house.audience)))
+    const { audience } = this.#house;
+    const made = entries.filter((entry) => !isOwnWord(entry, audience));
+    if (!made.every(({ blocks }) => turn.mayKeep(blocks, audience)))
       return { code: 'narrowing_refused' };
     for (const [n, { role, participant, ...written }] of entries.entries()) {
       this.#change += 1;
       const revision = { number: 1, change: this.#change, ...stored(written) };
-      this.entries.push({ id: ids[n] ?? '', role, participant, revisions: [revision] });
+      const began = this.#change;
+      this.entries.push({ id: ids[n] ?? '', role, participant, began, revisions: [revision] });
     }
     return { body: { ids } };
   }
@@ -86,14 +89,10 @@ export class PlainLog {
     if (!turn.mayKeep(edit.blocks, this.#house.audience)) return { code: 'narrowing_refused' };
 
     const readers = this.#readersOf(place);
-    const mayHaveBeenShown = (of: PlainNamespace) =>
-      of.reader === place.reader
-        ? entry.revisions.filter(({ change }) => change <= of.watermark)
-        : [last];
-    const narrowed = this.namespaces.some((of) =>
-      mayHaveBeenShown(of).some((shown) =>
-        narrows(blocksFor(shown.blocks, readers), edit.blocks, this.#readersOf(of)),
-      ),
+    const narrowed = this.namespaces.some(
+      (of) =>
+        narrows(blocksFor(last.blocks, readers), edit.blocks, this.#readersOf(of)) &&
+        (of.reader !== place.reader || of.watermark >= entry.began),
     );
     if (narrowed) return { code: 'narrowing_refused' };
 
@@ -101,7 +100,9 @@ export class PlainLog {
     const blocks = merged(last.blocks, written.blocks, readers);
     this.#change += 1;
     const number = last.number + 1;
-    entry.revisions.push({ number, change: this.#change, blocks, sources: written.sources });
+    const keeps = last.blocks.some(({ block }) => !isFor(block, readers));
+    const sources = keeps ? [...last.sources, ...written.sources] : written.sources;
+    entry.revisions.push({ number, change: this.#change, blocks, sources });
     return { body: { revision: number.toString() } };
   }
 
@@ -134,7 +135,12 @@ export class PlainLog {
     const anotherOrigin = parent !== undefined && parent.reader !== known.reader;
     const anotherReader = reader !== undefined && known.claimed && reader !== known.reader;
     if (anotherAgent || anotherOrigin || anotherReader) return { code: 'conflict' };
-    if (reader !== undefined && !known.claimed)
+    if (parent !== undefined) {
+      // What its origin was shown since counts for it too.
+      known.onlyFor = meet(known.onlyFor, parent.onlyFor);
+      known.watermark = Math.max(known.watermark, parent.watermark);
+      known.claimed ||= parent.claimed;
+    } else if (reader !== undefined && !known.claimed)
       Object.assign(known, { reader, claimed: true, handle: made });
     return { body: told(known) };
   }
@@ -212,7 +218,8 @@ export class PlainLog {
         const last = page.at(-1);
         const cursor = last === undefined ? after : cursorOf(last.entry);
         const body = { entries: page.map(entryOf), cursor, complete: changed.length <= limit };
-        return { body, shown: page };
+        // That there are more is told of the next one.
+        return { body, shown: changed.slice(0, limit + 1) };
       }
       case 'search': {
         const wanted = question.query.toLowerCase();
@@ -220,9 +227,10 @@ export class PlainLog {
           blocks.some(({ block }) => block.text?.toLowerCase().includes(wanted)),
         );
         const page = hits.slice(0, question.limit);
+        // That something is not there is told of all that was looked through.
         return {
           body: { entries: page.map(entryOf), total: hits.length.toString() },
-          shown: page,
+          shown: view,
         };
       }
       case 'summary input': {
@@ -238,7 +246,8 @@ export class PlainLog {
         return { body: { entries: pinned.map(entryOf) }, shown: pinned };
       }
       case 'session':
-        return { body: this.#describe(place, view), shown: [] };
+        // So is how much there is.
+        return { body: this.#describe(place, view), shown: view };
     }
   }
 
@@ -260,7 +269,7 @@ export class PlainLog {
 
   /** Work that agents share binds nobody; an agent who bears the id of a person is that person. */
   #isAgentAlone(name: string): boolean {
-    return this.agents.some((agent) => agent.name === name) && !this.#house.people.includes(name);
+    return name.startsWith('agent:') && !this.#house.people.includes(name);
   }
 
   #at(handle: string | undefined): PlainNamespace | undefined {
@@ -303,6 +312,13 @@ export class PlainTurn {
     if (onlyFor === undefined || audience.every((reader) => onlyFor.includes(reader))) return true;
     return blocks.every((block) => block.audience?.every((name) => onlyFor.includes(name)));
   }
+}
+
+/** What a person of the audience said is that person's, whatever the turn was shown. */
+function isOwnWord({ role, participant, blocks }: WrittenEntry, audience: Names): boolean {
+  return (
+    role === 'user' && audience.includes(participant) && blocks.every(({ type }) => type === 'text')
+  );
 }
 
 type Names = readonly string[];

@@ -46,6 +46,8 @@ export interface PlainEntry {
   readonly id: string;
   readonly role: Role;
   readonly participant: string;
+  /** The change that made it. */
+  readonly began: number;
   readonly revisions: Revision[];
 }
 export interface Viewed {
@@ -99,20 +101,19 @@ function withoutReplay({
   return { block, sources };
 }
 
-/** An edit of what these readers see, with what they do not see in its place; without a form that covers what went. */
+/**
+ * An edit of what these readers see, with what they do not see in its place. The provider's forms of the entry as it
+ * was are gone: they may cover what was edited.
+ */
 export function merged(
   before: readonly StoredBlock[],
   edited: readonly StoredBlock[],
   readers: readonly string[],
 ): StoredBlock[] {
   const result = [...edited];
-  const gone = new Set(
-    before.filter(({ block }) => isFor(block, readers)).map(({ block }) => block.replay?.id),
-  );
-  for (const [place, kept] of before.entries()) {
-    if (isFor(kept.block, readers)) continue;
-    result.splice(place, 0, gone.has(kept.block.replay?.id) ? withoutReplay(kept) : kept);
-  }
+  const places = before.filter(({ block }) => block.type !== 'raw');
+  for (const [place, kept] of places.entries())
+    if (!isFor(kept.block, readers)) result.splice(place, 0, withoutReplay(kept));
   return result;
 }
 
