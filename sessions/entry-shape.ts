@@ -15,8 +15,9 @@ const MOST_TEXT = 100_000;
 const MOST_LEVELS = 64;
 
 /**
- * Any JSON value: a tool's or a provider's own data. It comes back as it is stored, with its numbers exact and its fields
- * in an order of their own, so a number that would come back as another one is refused, as is what is nested too deeply.
+ * Any JSON value: a tool's or a provider's own data. It comes back as it is stored, its fields in an order of their own
+ * and its fractions as the nearest double; an integer that would come back as another one is refused, as is what is nested
+ * too deeply.
  */
 const Data = z.unknown().superRefine((value, context) => {
   const fault = faultOfData(value);

@@ -10,3 +10,8 @@ export function refusalOf(
 ): Refusal {
   return refuse(isRefusalCode(code) ? code : 'fault', more);
 }
+
+/** The decision that an answer is under, where it is on record. */
+export function decisionOf(id: string | null): { decision?: string } {
+  return id === null ? {} : { decision: id };
+}

@@ -1,9 +1,9 @@
 import { z } from 'zod';
 import { refuse, type Refusal } from '../policy/refusal.ts';
-import { refusalOf } from './answer.ts';
+import { decisionOf, refusalOf } from './answer.ts';
 import type { Database } from './database.ts';
 import { retrying } from './faults.ts';
-import { changesOf, decisionOf, type AudienceChanges } from './grants.ts';
+import { changesOf, type AudienceChanges } from './grants.ts';
 
 /** What proves a call of a session: a grant's digest, the session, and the audience that it is held for. */
 export interface SessionCaller {

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { refuse, type Refusal } from '../policy/refusal.ts';
-import { refusalOf } from './answer.ts';
+import { decisionOf, refusalOf } from './answer.ts';
 import type { Database } from './database.ts';
 import { retrying } from './faults.ts';
 import type { Lease, TurnCaller } from './turns.ts';
@@ -130,8 +130,4 @@ export type AudienceChanges = z.infer<typeof AudienceChanges>;
 
 export function changesOf(value: unknown): { changes?: AudienceChanges } {
   return value == null ? {} : { changes: AudienceChanges.parse(value) };
-}
-
-export function decisionOf(id: string | null): { decision?: string } {
-  return id === null ? {} : { decision: id };
 }

@@ -1,9 +1,8 @@
 import { z } from 'zod';
 import type { TriggerKind } from '../policy/mode.ts';
 import { refuse, type Refusal } from '../policy/refusal.ts';
-import { refusalOf } from './answer.ts';
+import { decisionOf, refusalOf } from './answer.ts';
 import type { Database } from './database.ts';
-import { decisionOf } from './grants.ts';
 import { inOrganization } from './organization.ts';
 import type { ExternalId } from '../policy/identity.ts';
 

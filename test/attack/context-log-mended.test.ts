@@ -253,18 +253,49 @@ describe('by odd input', () => {
     ok(await appended(holding(JSON.stringify(numbers))[0] ?? ''));
     expect(ok(await log.compile()).messages[0]?.content[0]?.arguments).toEqual(numbers);
   });
+});
 
+describe('by size', () => {
   test('blocks that name very many readers are read within the time that a statement has', async () => {
     const crowd = times(997, (n) => `name ${n.toString()}`);
-    const blocks = times(60, (n) => ({
-      ...text('many'),
-      audience: [...crowd, `another ${n.toString()}`, 'ana', 'ben'],
-    }));
-    await log.append(entry(...blocks));
-    await log.append(entry(...blocks));
+    const blocks = (from: number) =>
+      times(60, (n) => ({
+        ...text('many'),
+        audience: [...crowd, `another ${(from + n).toString()}`, 'ana', 'ben'],
+      }));
+    await log.append(entry(...blocks(0)));
+    await log.append(entry(...blocks(60)));
     expect(await log.texts()).toHaveLength(120);
     expect(ok(await log.search('many')).total).toBe('2');
     expect(await proposed(turn)).toBe('cleared');
+  });
+
+  test('an answer holds at most 32 MiB of a log: a page ends there, and what has no pages is refused', async () => {
+    const [first = '', second = '', third = ''] = await log.append(
+      ...['one', 'two', 'three'].map((body) => entry(text(body))),
+    );
+    await gateway.owner`
+      update earshot.log_entries
+      set blocks = jsonb_set(blocks, '{0,text}', to_jsonb(blocks #>> '{0,text}' || repeat('x', 17 * 1024 * 1024)))
+      where session_id = ${log.session} and id <> ${first}`;
+    for (const id of [second, third]) ok(await log.pin(id));
+    for (const answer of [
+      await log.compile(),
+      await log.preview(),
+      await log.summaryInput(first, third),
+      await log.pins(),
+    ])
+      expect([answer.status, answer.code]).toEqual([413, 'too_large']);
+
+    const page = ok(await log.entries());
+    expect([page.entries.map(({ id }) => id), page.complete]).toEqual([[first, second], false]);
+    const rest = ok(await log.entries(`after=${page.cursor ?? ''}`));
+    expect([rest.entries.map(({ id }) => id), rest.complete]).toEqual([[third], true]);
+    const found = ok(await log.search('t'));
+    expect([found.entries.map(({ id }) => id), found.total]).toEqual([[second], '2']);
+    expect(ok(await log.summaryInput(first, second)).entries).toHaveLength(2);
+    ok(await log.unpin(second));
+    expect(ok(await log.pins()).entries).toHaveLength(1);
   });
 });
 

@@ -2,7 +2,16 @@ export const LONE = 'a\ud800b';
 export const NUL = 'a\0b';
 export const NO_IDS = ['', 'e\u0301', 'a\nb', 'a\u0085', 'x'.repeat(129)];
 /** Fields that hold text, which may be more than an id. */
-export const TEXTS = new Set(['query', 'payload', 'reason', 'name', 'title', 'body', 'owner', 'text']);
+export const TEXTS = new Set([
+  'query',
+  'payload',
+  'reason',
+  'name',
+  'title',
+  'body',
+  'owner',
+  'text',
+]);
 export const OPTIONAL = new Set([
   'limit',
   'conversation',

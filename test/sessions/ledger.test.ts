@@ -238,6 +238,7 @@ describe('a turn that was shown a block for some readers', () => {
     for (const entry of [
       person('stranger', text('of ana')),
       person('ben', { type: 'thinking', text: 'of ana' }),
+      person('ben', { ...text('a'), replay: { id: 'r', provider: 'lab', value: 'of ana' } }),
     ])
       expect((await log.tryAppend([entry])).code).toBe('narrowing_refused');
   });
