@@ -24,6 +24,8 @@ export interface Surroundings {
   readonly delivery: Delivery;
   /** The id of an entry in the log of the turn's session. */
   readonly entry: string;
+  /** A fork of that session, to be closed: the session itself is used on. */
+  readonly fork: string;
 }
 
 /** An organization with a running turn and a cleared delivery, for the requests to name. */
@@ -44,11 +46,18 @@ export async function surroundingsOf(gateway: TestGateway): Promise<Surroundings
   const [entry = ''] = await logOf(gateway, turn).append({
     ...{ role: 'agent', participant: 'assistant', blocks: [{ type: 'text', text: 'canary' }] },
   });
-  return { gateway, acme, turn, delivery, entry };
+  const { session: fork } = await logOf(gateway, turn).fork('aside');
+  return { gateway, acme, turn, delivery, entry, fork };
 }
 
 /** One sound request for each route that asks who calls. */
-export function soundRequests({ gateway, turn, delivery, entry }: Surroundings): SoundRequest[] {
+export function soundRequests({
+  gateway,
+  turn,
+  delivery,
+  entry,
+  fork,
+}: Surroundings): SoundRequest[] {
   const { ingest, operator, bridge, deliver } = gateway.tokens;
   const organization = 'acme';
   const { lease, grant } = turn;
@@ -146,7 +155,9 @@ export function soundRequests({ gateway, turn, delivery, entry }: Surroundings):
     session('POST', '/namespaces', { name: 'desk', agent: 'helper', reader: 'ana' }),
     session('POST', '/fork', { name: 'side' }),
     session('PUT', '/primary', { agent: 'resident' }),
-    session('POST', '/close'),
+    session('POST', '/close', undefined, {
+      path: `/v1/sessions/${fork}/close?audience=${grant.audienceHash}`,
+    }),
     {
       ...{ method: 'POST', route: '/v1/deliveries', path: '/v1/deliveries', token: grant.token },
       ...{ key: 'sound', scopes: [] },
