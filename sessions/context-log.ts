@@ -17,7 +17,7 @@ import {
   type SessionCaller,
 } from '../sql/context-log.ts';
 import type { Database } from '../sql/database.ts';
-import { LogEdit, LogEntry, LogName, LogText } from './entry-shape.ts';
+import { LogEdit, LogEntry, LogName, StorableText } from './entry-shape.ts';
 import { CompiledLog, LogPage, LogRange, SearchedLog, SessionDescription } from './view-shape.ts';
 
 /** What a call of a log gives: its value with the decision that let it through, or a refusal. */
@@ -201,7 +201,7 @@ const Given = z.strictObject({
   edit: LogEdit.optional(),
   ids: Ids.optional(),
   name: LogName.optional(),
-  query: LogText.min(1).max(1000).optional(),
+  query: StorableText.min(1).max(1000).optional(),
   limit: Limit.optional(),
   after: z
     .string()

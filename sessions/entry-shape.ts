@@ -42,7 +42,7 @@ function faultOfData(value: unknown): string | undefined {
 }
 
 /** Text that a database can hold as it is: no NUL and no lone surrogate. */
-export const LogText = z
+export const StorableText = z
   .string()
   .max(MOST_TEXT)
   .refine((text) => !text.includes('\0'), 'holds a NUL character')
@@ -63,7 +63,7 @@ const Common = { replay: Replay.optional() };
 /** Text, for everybody, or for the readers that are named. Naming nobody keeps it from every view. */
 const TextBlock = z.strictObject({
   type: z.literal('text'),
-  text: LogText,
+  text: StorableText,
   audience: z.array(LogName).max(1000).optional(),
   ...Common,
 });
@@ -92,7 +92,7 @@ const ToolResultBlock = z.strictObject({
   content: z
     .array(
       z.discriminatedUnion('type', [
-        z.strictObject({ type: z.literal('text'), text: LogText }),
+        z.strictObject({ type: z.literal('text'), text: StorableText }),
         ImageBlock.omit({ replay: true }),
       ]),
     )
@@ -104,7 +104,11 @@ const ToolResultBlock = z.strictObject({
   ...Common,
 });
 
-const ThinkingBlock = z.strictObject({ type: z.literal('thinking'), text: LogText, ...Common });
+const ThinkingBlock = z.strictObject({
+  type: z.literal('thinking'),
+  text: StorableText,
+  ...Common,
+});
 
 /** The provider's own form of the whole entry: not sent in a view from which any of it is hidden. */
 const RawBlock = z.strictObject({ type: z.literal('raw'), provider: LogName, value: Data });

@@ -7,7 +7,7 @@ import {
   type LogAnswer,
   type Place,
 } from '../../sessions/context-log.ts';
-import { LogEdit, LogEntry, LogName, LogText } from '../../sessions/entry-shape.ts';
+import { LogEdit, LogEntry, LogName, StorableText } from '../../sessions/entry-shape.ts';
 import {
   CompiledLog,
   LogPage,
@@ -212,7 +212,7 @@ export function sessionRoutes(gateway: Gateway): OpenAPIHono {
         query: Placed,
         body: jsonBody(
           z.strictObject({
-            query: LogText.min(1).max(1000),
+            query: StorableText.min(1).max(1000),
             limit: z.int().min(1).max(1000).default(20),
           }),
         ),

@@ -45,14 +45,7 @@ export const Time = z
   })
   .openapi({ type: 'string', format: 'date-time' });
 
-export const MAX_TEXT_CHARACTERS = 100_000;
-
-/** Text that a database can hold as it is: no NUL and no lone surrogate. */
-export const Text = z
-  .string()
-  .max(MAX_TEXT_CHARACTERS)
-  .refine((text) => !text.includes('\0'), 'holds a NUL character')
-  .refine((text) => !/\p{Cs}/u.test(text), 'holds a lone surrogate');
+export { StorableText as Text } from '../../sessions/entry-shape.ts';
 
 /** A number of seconds in a request. */
 export const Seconds = z.int().min(1).max(86_400);

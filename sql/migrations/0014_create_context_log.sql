@@ -198,7 +198,7 @@ returns table (pos bigint, revision bigint, id uuid, change bigint, role text, p
   written_at timestamptz, blocks jsonb, whole jsonb, restricted boolean, bytes integer)
 language sql stable as $$
   select e.position, e.revision, e.id, e.change, e.role, e.participant::text, e.written_at, v.blocks, e.blocks, e.restricted,
-    e.bytes
+    case when e.restricted then octet_length(v.blocks::text) else e.bytes end
   from earshot.log_entries e
   cross join lateral (
     select case when e.restricted then earshot.view_of(e.blocks, p_readers) else e.blocks end as blocks offset 0

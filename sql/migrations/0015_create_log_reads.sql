@@ -31,12 +31,24 @@ begin
   end if;
 end $$;
 
--- What a read of the log gave. `only_for`: who was named in every block of it that is for some readers only; null
--- where it holds none, and where they are for agents alone, who are nobody's readers outside.
 -- How much one answer may hold of a log, in bytes of its blocks: a page ends there, and what has no pages is refused.
 create function earshot.most_bytes() returns integer
 language sql immutable parallel safe as $$ select 33554432 $$;
 
+-- Whether a view holds more than one answer may. What it does not show does not count. The whole log is asked first, by
+-- numbers that stand beside the blocks: most have far less, and their view is not made twice.
+create function earshot.is_too_large(p_org bigint, p_session uuid, p_mark bigint, p_readers text[], p_from bigint default 0,
+  p_to bigint default 9223372036854775807) returns boolean
+language plpgsql stable as $$
+begin
+  return (select sum(e.bytes) from log_entries e
+      where e.org_id = p_org and e.session_id = p_session and e.position between p_from and p_to) > most_bytes()
+    and (select sum(v.bytes) from log_view(p_org, p_session, p_mark, p_readers) v
+      where v.pos between p_from and p_to) > most_bytes();
+end $$;
+
+-- What a read of the log gave. `only_for`: who was named in every block of it that is for some readers only; null
+-- where it holds none, and where they are for agents alone, who are nobody's readers outside.
 create type earshot.looked as (code text, result jsonb, items integer, only_for text[]);
 
 -- Who is in both; a null is everybody.
@@ -107,7 +119,7 @@ declare
   result earshot.looked;
   restricted jsonb[];
 begin
-  if (select sum(v.bytes) from log_view(p_org, p_session, p_mark, p_readers) v) > most_bytes() then
+  if is_too_large(p_org, p_session, p_mark, p_readers) then
     result.code := 'too_large';
     return result;
   end if;
@@ -221,7 +233,7 @@ begin
     result.code := 'not_found';
     return result;
   end if;
-  if (select sum(v.bytes) from log_view(p_org, p_session, p_mark, p_readers) v where v.pos between ends[1] and ends[cardinality(ends)]) > most_bytes() then
+  if is_too_large(p_org, p_session, p_mark, p_readers, ends[1], ends[cardinality(ends)]) then
     result.code := 'too_large';
     return result;
   end if;
@@ -248,7 +260,8 @@ declare
   restricted jsonb[];
 begin
   if (select sum(v.bytes) from log_view(p_org, p_session, p_mark, p_readers) v
-      join log_pins p on p.org_id = p_org and p.session_id = p_session and p.namespace = p_namespace and p.position = v.pos) > most_bytes() then
+      join log_pins p on p.org_id = p_org and p.session_id = p_session and p.namespace = p_namespace and p.position = v.pos)
+     > most_bytes() then
     result.code := 'too_large';
     return result;
   end if;

@@ -123,7 +123,7 @@ begin
   code := call.code;
   changes := (call.live).changes;
   if code is null then
-    select * into known from log_appends a 
+    select * into known from log_appends a
     where a.org_id = org and a.session_id = p_session and a.turn_id = (call.live).turn_id and a.key = p_key;
     if found then
       code := case when known.request_digest <> p_request_digest then 'conflict' end;
@@ -164,7 +164,8 @@ begin
 end $$;
 
 -- Where the blocks of an edit go: what its readers do not see of the entry stays in its place, as far as there are that
--- many, without a form that it may share with what was edited. A slot from 0 up is a block of the edit; one below, -1 for the first, a block that is kept.
+-- many, without a form that it may share with what was edited. A slot from 0 up is a block of the edit; one below, -1 for
+-- the first, a block that is kept.
 create function earshot.edit_slots(p_blocks jsonb, p_count integer, p_readers text[]) returns integer[]
 language plpgsql immutable parallel safe as $$
 declare
@@ -251,7 +252,8 @@ begin
       update log_entries e set superseded_by = head.change + 1
       where e.org_id = org and e.session_id = p_session and e.position = old.pos and e.revision = old.revision;
       perform write_entry(call.live, p_session, old.pos, edit_log.revision, old.id, head.change + 1, first, old.role, old.participant,
-          (select jsonb_agg(case when x.slot >= 0 then p_edit -> 'blocks' -> x.slot else (old.whole -> -x.slot - 1) - 'replay' end order by x.place)
+          (select jsonb_agg(case when x.slot >= 0 then p_edit -> 'blocks' -> x.slot else (old.whole -> -x.slot - 1) - 'replay' end
+             order by x.place)
            from unnest(slots) with ordinality as x(slot, place)),
           (select coalesce(jsonb_agg(case when e.source ? 'block'
               then e.source || jsonb_build_object('block', array_position(slots, (e.source ->> 'block')::integer) - 1)

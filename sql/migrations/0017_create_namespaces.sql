@@ -1,5 +1,15 @@
 -- The places of agents in a log, forks of it, and its end.
 
+-- Waits for a read through a namespace that is just being put on record, so that what comes from it is bound by it too.
+create function earshot.share_namespace(p_org bigint, p_session uuid, p_handle uuid) returns void
+language plpgsql volatile as $$
+begin
+  perform from namespaces n
+  where n.org_id = p_org and n.session_id = p_session
+    and case when p_handle is null then n.name = 'default' else n.handle = p_handle end
+  for share;
+end $$;
+
 -- Opens an agent's place in the log. A new one is for the reader that is named, or for the one of the namespace it is
 -- derived from, or for the session's audience. One that is there gives its handle to its reader, and to who
 -- names none; another reader claims it as long as nothing was read through it, and is refused from
@@ -19,6 +29,9 @@ begin
   org := current_organization();
   -- Two that open one name come one after the other.
   perform from log_heads h where h.org_id = org and h.session_id = p_session for no key update;
+  if p_from is not null then
+    perform share_namespace(org, p_session, p_from);
+  end if;
   t := clock_timestamp();
   call := judge_session(p_digest, p_session, p_audience, t);
   code := call.code;
@@ -138,6 +151,7 @@ begin
   perform from log_heads h join grants g on g.digest = p_digest and h.org_id = g.org_id and h.session_id = g.session_id
   for no key update of h;
   select * into head from log_heads h where h.org_id = org and h.session_id = p_session for no key update;
+  perform share_namespace(org, p_session, p_handle);
   t := clock_timestamp();
   call := judge_session(p_digest, p_session, p_audience, t);
   code := call.code;
@@ -181,7 +195,9 @@ begin
       select org, fork_log.fork, r.id, r.position from log_replays r where r.org_id = org and r.session_id = p_session;
       insert into log_sources (org_id, session_id, position, revision, block, conversation_id, seq, source_revision)
       select org, fork_log.fork, s.position, s.revision,
-        (select count(*) from generate_series(0, s.block - 1) as earlier where is_shown(v.whole, earlier, readers)) * case when s.block is not null then 1 end, s.conversation_id, s.seq, s.source_revision
+        case when s.block is not null then
+          (select count(*) from generate_series(0, s.block - 1) as earlier where is_shown(v.whole, earlier, readers)) end,
+        s.conversation_id, s.seq, s.source_revision
       from log_view(org, p_session, head.change, readers) v
       join log_sources s on s.org_id = org and s.session_id = p_session and s.position = v.pos and s.revision = v.revision
       where s.block is null or is_shown(v.whole, s.block, readers);

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { holdOpen, whenBlocked } from '../http/blocked.ts';
 import { ok, openTestGateway, type TestGateway } from '../support/gateway.ts';
 import { entry, logOf, text, type TestLog } from '../support/log.ts';
 import type { TestOrganization, TestTurn } from '../support/organization.ts';
@@ -213,6 +214,36 @@ describe('a turn that was shown a block for some readers', () => {
     // Nothing of it is shown again, and the model that works there has seen it.
     ok(await again.through(derived.handle).search('nothing'));
     expect(ok(await next.propose('from the view of ana')).code).toBe('narrowing_refused');
+  });
+
+  test.each([
+    ['a fork of its place', (of: TestLog) => of.tryFork('side')],
+    [
+      'a place derived from its own',
+      (of: TestLog, from: string) => of.tryOpen({ name: 'next', from }),
+    ],
+  ])('is waited for, while it is shown it, by %s', async (_what, derive) => {
+    await log.append(entry(text('of ana', 'ana')));
+    const { handle } = await log.open({ name: 'ana', reader: 'ana' });
+    const ana = log.through(handle);
+    await gateway.owner.unsafe(`
+      create or replace function hold_open() returns trigger language plpgsql as $$
+        begin perform pg_advisory_xact_lock(7); return new; end $$;
+      create trigger zz_hold before update of only_for on earshot.turns for each row execute function hold_open()`);
+    const held = await holdOpen(gateway, (sql) => sql`select pg_advisory_xact_lock(7)`);
+    const read = ana.compile();
+    await whenBlocked(gateway);
+    const derived = derive(ana, handle);
+    await whenBlocked(gateway, 2);
+    await held.commit();
+    ok(await read);
+    ok<unknown>(await derived);
+    await gateway.owner.unsafe('drop trigger zz_hold on earshot.turns');
+    const bound = await gateway.owner`
+      select distinct n.only_for from earshot.namespaces n
+      where n.session_id in (select s.id from earshot.sessions s where s.parent_id = ${log.session})
+        or (n.session_id = ${log.session} and n.name in ('ana', 'next'))`;
+    expect(bound).toEqual([{ only_for: ['ana'] }]);
   });
 
   test('keeps nothing in the log for other readers', async () => {

@@ -224,6 +224,18 @@ describe('a block for another reader', () => {
   });
 });
 
+test('how much of an answer is hidden does not tell by what fits into it', async () => {
+  const [id = ''] = await log.append(entry(text('plain'), text('of ben', 'ben')));
+  await gateway.owner`
+    update earshot.log_entries
+    set blocks = jsonb_set(blocks, '{1,text}', to_jsonb(repeat('x', 34 * 1024 * 1024))) where id = ${id}`;
+  await log.append(entry(text('plain too')));
+  expect(await log.texts()).toEqual(['plain', 'plain too']);
+  expect(ok(await log.entries()).entries).toHaveLength(2);
+  expect(ok(await log.search('plain')).entries).toHaveLength(2);
+  expect((await (await reader('ben')).compile()).code).toBe('too_large');
+});
+
 describe('what an older version stored in another place', () => {
   const stored = async (blocks: unknown[]) => {
     const [id] = await log.append(entry(text('replaced')));

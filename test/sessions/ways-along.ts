@@ -330,8 +330,8 @@ export const WAYS_ALONG: readonly Way[] = [
       change(
         'they count as those of the whole entry',
         'fork_log',
-        'case when s.block is not null then 1 end',
-        'null::integer',
+        'case when s.block is not null then\n          (select',
+        'case when false then\n          (select',
       ),
     ],
   },

@@ -34,8 +34,8 @@ export const WAYS_OUT: readonly Way[] = [
       change(
         'the view is of nobody',
         'log_view',
-        'case when e.restricted then',
-        'case when false then',
+        'case when e.restricted then earshot.view_of(',
+        'case when false then earshot.view_of(',
       ),
       change('a hidden block is a shown one', 'blocks_for', 'where shown and', 'where'),
       change(
