@@ -118,7 +118,7 @@ export const REFUSALS = {
     'correct',
     'sessions',
   ),
-  over_budget: entry(422, 'The context does not fit the budget.', 'correct', 'sessions'),
+  over_budget: entry(422, 'The context does not fit the budget.', 'correct', 'compile'),
   backend_incomplete: entry(
     503,
     'A backend could not give a complete answer.',
