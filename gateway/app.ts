@@ -19,6 +19,8 @@ import { operationRoutes } from './routes/operation.ts';
 import { organizationRoutes } from './routes/organizations.ts';
 import { personaRoutes } from './routes/personas.ts';
 import { newRoutes } from './routes/route-app.ts';
+import { retrieveRoutes } from './routes/retrieve.ts';
+import { sessionContextRoutes } from './routes/session-context.ts';
 import { sessionRoutes } from './routes/sessions.ts';
 import { toolRoutes } from './routes/tools.ts';
 import { turnRoutes } from './routes/turns.ts';
@@ -80,7 +82,9 @@ export function createApp(gateway: Gateway): OpenAPIHono {
   app.route('/', turnRoutes(gateway));
   app.route('/', grantRoutes(gateway));
   app.route('/', toolRoutes(gateway));
+  app.route('/', retrieveRoutes(gateway));
   app.route('/', sessionRoutes(gateway));
+  app.route('/', sessionContextRoutes(gateway));
   app.route('/', deliveryRoutes(gateway));
   app.route('/', explainRoutes(gateway));
   app.openAPIRegistry.registerComponent('securitySchemes', 'bearer', {

@@ -60,6 +60,10 @@ const Config = z.strictObject({
   /** Requests per second for each caller and each grant, counted by each process. */
   requestsPerSecond: whole(1, 1_000_000, 500),
   poolSize: whole(1, 200, 10),
+  /** How many bytes of injected context one source may store in a log in one turn. */
+  injectionBytesPerTurn: whole(0, 64 * 1024 * 1024, 256 * 1024),
+  /** How many tokens a model counts for one of the estimator's, by model. From the file alone. */
+  tokenFactors: z.record(z.string(), z.number().min(0.1).max(10)).optional(),
   /** Whether statements are prepared; a pooler in transaction mode may need `false`. */
   prepareStatements: z
     .union([z.boolean(), z.enum(['true', 'false']).transform((text) => text === 'true')])
@@ -69,19 +73,24 @@ const Config = z.strictObject({
 /** Everything that can be configured, read once, frozen. */
 export type Config = Readonly<z.infer<typeof Config>>;
 
+/** What an environment variable cannot say. */
+const FROM_FILE = new Set(['issuers', 'tokenFactors']);
+
 /** A value that stops the start, and names itself. */
 export class ConfigError extends Error {}
 
 /**
  * Reads the configuration: the file named by `EARSHOT_CONFIG` (YAML or JSON), then the environment
  * over it (`databaseUrl` is `DATABASE_URL`, `databaseAdminUrl` is `DATABASE_ADMIN_URL`, any other key
- * is `EARSHOT_` and its name in capitals: `grantSeconds` is `EARSHOT_GRANT_SECONDS`). `issuers` is in the file alone.
+ * is `EARSHOT_` and its name in capitals: `grantSeconds` is `EARSHOT_GRANT_SECONDS`). `issuers` and `tokenFactors` are in
+ * the file alone.
  *
  * Throws a {@link ConfigError} that names the first bad value, and an unknown `EARSHOT_` variable.
  */
 export function readConfig(environment: NodeJS.ProcessEnv): Config {
   const values: Record<string, unknown> = fromFile(environment.EARSHOT_CONFIG);
-  const names = new Map(Object.keys(Config.shape).map((key) => [variableOf(key), key]));
+  const keys = Object.keys(Config.shape).filter((key) => !FROM_FILE.has(key));
+  const names = new Map(keys.map((key) => [variableOf(key), key]));
   for (const [variable, text] of Object.entries(environment)) {
     const key = names.get(variable);
     if (key !== undefined && text !== undefined) values[key] = text;
@@ -94,7 +103,7 @@ export function readConfig(environment: NodeJS.ProcessEnv): Config {
     const [issue] = parsed.error.issues;
     const key = issue?.path[0]?.toString() ?? issue?.message ?? '';
     const where = issue?.path.map(String).join('.') ?? key;
-    const name = key === 'issuers' ? where : `${variableOf(key)} (${key})`;
+    const name = FROM_FILE.has(key) ? where : `${variableOf(key)} (${key})`;
     throw new ConfigError(`${name}: ${issue?.message ?? 'is not valid'}`);
   }
   const { issuer, issuers } = parsed.data;

@@ -1,3 +1,4 @@
+import type { CompileSettings } from '../sessions/compile-settings.ts';
 import type { Database } from '../sql/database.ts';
 import type { Config } from './config.ts';
 import type { Issuers } from './issuers.ts';
@@ -10,4 +11,6 @@ export interface Gateway {
   readonly config: Config;
   /** Whose tokens are taken beside its own. */
   readonly issuers: Issuers;
+  /** How logs are compiled. It remembers counts of tokens, which are the same whenever they are made. */
+  readonly compiling: CompileSettings;
 }

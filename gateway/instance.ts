@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import type { OpenAPIHono } from '@hono/zod-openapi';
+import { compileSettings } from '../sessions/compile-settings.ts';
 import { openDatabase, type Database } from '../sql/database.ts';
 import { startEmbedded } from '../sql/embedded.ts';
 import { migrate } from '../sql/migrate.ts';
@@ -51,7 +52,7 @@ export async function openInstance(config: Config): Promise<Instance> {
       applicationName: 'earshot',
     });
     const keys: Keys = fromFile ?? (await openKeys(keyStoreOf(config, database)));
-    const gateway = { database, keys, config, issuers };
+    const gateway = { database, keys, config, issuers, compiling: compileSettings(config) };
     return {
       gateway,
       app: createApp(gateway),

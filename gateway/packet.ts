@@ -70,7 +70,7 @@ export const ConversationPacket = z
   })
   .openapi('ConversationPacket');
 
-type Sealed = Pick<ToolAnswer<never>, 'decision' | 'decidedAt' | 'policyRevision'>;
+export type Sealed = Pick<ToolAnswer<never>, 'decision' | 'decidedAt' | 'policyRevision'>;
 
 function envelopeOf(
   row: Pick<MessageRow, 'conversation' | 'fromSeq' | 'visibility'> & { owner?: string | undefined },

@@ -2,6 +2,7 @@ import type { Context } from 'hono';
 import type { ContentfulStatusCode } from 'hono/utils/http-status';
 import { z } from '@hono/zod-openapi';
 import { REFUSALS, type Refusal } from '../policy/refusal.ts';
+import { OverBudget } from '../sessions/compile-shape.ts';
 import { AudienceChanges } from '../sql/grants.ts';
 
 /** Problem details (RFC 9457), with the code of the closed set and what to do next. */
@@ -14,6 +15,9 @@ export const Problem = z
     code: z.enum(Object.keys(REFUSALS) as [keyof typeof REFUSALS]),
     recovery: z.string().optional(),
     decision: z.string().optional(),
+    over: OverBudget.optional().openapi({
+      description: 'How far a compile is over its budget, and what would make it smaller.',
+    }),
     changes: AudienceChanges.optional().openapi({
       description: 'How the audience moved: counts, and names for a client with the scope `names`.',
     }),
@@ -23,7 +27,7 @@ export const Problem = z
 /** Answers with a refusal. */
 export function problem(
   context: Context,
-  refusal: Refusal & { readonly changes?: AudienceChanges },
+  refusal: Refusal & { readonly changes?: AudienceChanges; readonly over?: OverBudget },
 ): Response {
   const { status, sentence, page } = REFUSALS[refusal.code];
   // For telemetry, which knows nothing else of the answer.
@@ -36,6 +40,7 @@ export function problem(
     code: refusal.code,
     recovery: refusal.recovery,
     ...(refusal.decision !== undefined && { decision: refusal.decision }),
+    ...(refusal.over !== undefined && { over: refusal.over }),
     ...(refusal.changes !== undefined && { changes: refusal.changes }),
   };
   const headers: Record<string, string> = { 'content-type': 'application/problem+json' };

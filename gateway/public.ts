@@ -30,7 +30,7 @@ export async function openGateway(
   settings: Readonly<Record<string, string | undefined>> = process.env,
 ): Promise<EmbeddedGateway> {
   const instance = await openInstance(readConfig(settings));
-  const { keys, config, database } = instance.gateway;
+  const { keys, config, database, compiling } = instance.gateway;
   return {
     app: instance.app,
     close: () => instance.close(),
@@ -42,7 +42,11 @@ export async function openGateway(
       if (!grant.ok) return grant;
       return {
         ok: true,
-        log: contextLog(database, { digest: digestOf(grant.jti), session, audienceHash }),
+        log: contextLog(
+          database,
+          { digest: digestOf(grant.jti), session, audienceHash },
+          compiling,
+        ),
       };
     },
   };
@@ -58,10 +62,17 @@ export type {
   NamespaceRequest,
   Place,
 } from '../sessions/context-log.ts';
+export { gatherInjections } from '../sessions/injections.ts';
+export type { InjectionSource, InjectionUnit, SkippedSource } from '../sessions/injections.ts';
+export { toAnthropic } from '../sessions/anthropic-messages.ts';
+export { toOpenAi } from '../sessions/openai-messages.ts';
+export type { CompiledLog, CompileOptions, OverBudget } from '../sessions/compile-shape.ts';
+export type { SummarizedRange, WrittenSummary } from '../sessions/summary-shape.ts';
 export type {
-  CompiledLog,
   LogPage,
   LogRange,
   SearchedLog,
   SessionDescription,
+  SummaryInput,
+  SummaryList,
 } from '../sessions/view-shape.ts';

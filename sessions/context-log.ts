@@ -5,6 +5,7 @@ import {
   appendLog,
   closeSession,
   editLog,
+  findAgent,
   forkLog,
   openNamespace,
   pinLog,
@@ -17,8 +18,26 @@ import {
   type SessionCaller,
 } from '../sql/context-log.ts';
 import type { Database } from '../sql/database.ts';
+import { writeSummary } from '../sql/log-compile.ts';
+import { compileSettings, type CompileSettings } from './compile-settings.ts';
+import { CompileOptions } from './compile-shape.ts';
 import { LogEdit, LogEntry, LogName, StorableText } from './entry-shape.ts';
-import { CompiledLog, LogPage, LogRange, SearchedLog, SessionDescription } from './view-shape.ts';
+import { InjectionUnits, type InjectionUnit } from './injections.ts';
+import {
+  compileSession,
+  injectUnits,
+  type CompileAnswer,
+  type InjectionOutcome,
+} from './session-compile.ts';
+import { AskedAgent, SummarizedRange, WrittenSummary } from './summary-shape.ts';
+import {
+  LogPage,
+  LogRange,
+  SearchedLog,
+  SessionDescription,
+  SummaryInput,
+  SummaryList,
+} from './view-shape.ts';
 
 /** What a call of a log gives: its value with the decision that let it through, or a refusal. */
 export type LogAnswer<Value> = Promise<
@@ -57,8 +76,15 @@ export type NamespaceRequest = z.infer<typeof NamespaceRequest>;
 export interface ContextLog {
   /** The session, the agents in its log, the namespaces of this view's reader, and how much the view holds. */
   describe(place?: Place): LogAnswer<{ readonly result: SessionDescription }>;
-  /** Appends entries, all or none. The same key and entries again append nothing and give the same ids. */
-  append(key: string, entries: readonly LogEntry[]): LogAnswer<{ readonly ids: string[] }>;
+  /**
+   * Appends entries, all or none. The same key and entries again append nothing and give the same ids. To an `agent`, they
+   * are written to its log; while a turn of it is alive they are held until that ends, which `held` tells.
+   */
+  append(
+    key: string,
+    entries: readonly LogEntry[],
+    to?: { readonly agent?: string | undefined },
+  ): LogAnswer<{ readonly ids: string[]; readonly held: boolean }>;
   /**
    * Puts blocks in the place of what the namespace shows of an entry, if it is still at `revision`. Refused as
    * `narrowing_refused` where a reader who may have been shown a block would lose it.
@@ -71,10 +97,14 @@ export interface ContextLog {
   ): LogAnswer<{ readonly revision: string }>;
   /**
    * Entries in the order in which they changed, after a cursor. One that commits late is not skipped, and one that
-   * was edited comes again.
+   * was edited comes again. Of an `agent`, they are those of its own log, through its own place.
    */
   entries(
-    page: { readonly limit: number; readonly after?: string | undefined },
+    page: {
+      readonly limit: number;
+      readonly after?: string | undefined;
+      readonly agent?: string | undefined;
+    },
     place?: Place,
   ): LogAnswer<{ readonly result: LogPage; readonly cursor?: string }>;
   /** Entries with a text that holds the query, letter case apart, in the order of the log. */
@@ -82,15 +112,28 @@ export interface ContextLog {
     question: { readonly query: string; readonly limit: number },
     place?: Place,
   ): LogAnswer<{ readonly result: SearchedLog }>;
-  /** The model's messages: everything raw, in order, with where each came from. */
-  compile(place?: Place): LogAnswer<{ readonly result: CompiledLog }>;
-  /** What a compile would give. */
-  preview(place?: Place): LogAnswer<{ readonly result: CompiledLog }>;
-  /** What a host's model is given to summarize: the entries from one to another, both among them. */
-  summaryInput(
-    range: { readonly from: string; readonly to: string },
+  /**
+   * What the model is sent, within a budget: each entry raw or under one summary, with where each message came from. It is on
+   * record as sent when this returns. What the start's injections give is stored first.
+   */
+  compile(options?: CompileOptions, place?: Place): CompileAnswer;
+  /** What a compile would give. It stores no injection and counts as no send; it is announced like every read. */
+  preview(options?: CompileOptions, place?: Place): CompileAnswer;
+  /** Stores what the sources of injected context gave at a start; the same again stores nothing. */
+  inject(
+    units: readonly InjectionUnit[],
     place?: Place,
-  ): LogAnswer<{ readonly result: LogRange }>;
+  ): LogAnswer<{ readonly outcomes: InjectionOutcome[] }>;
+  /** What a host's model is given to summarize: the entries from one to another, both among them, or summaries. */
+  summaryInput(range: SummarizedRange, place?: Place): LogAnswer<{ readonly result: SummaryInput }>;
+  /** Takes a summary for this view. The same key and summary again write nothing and give the same one. */
+  summarize(
+    key: string,
+    summary: WrittenSummary,
+    place?: Place,
+  ): LogAnswer<{ readonly summary: string }>;
+  /** The summaries of this view that stand. */
+  summaries(place?: Place): LogAnswer<{ readonly result: SummaryList }>;
   pins(place?: Place): LogAnswer<{ readonly result: LogRange }>;
   pin(entries: readonly string[], place?: Place): LogAnswer<object>;
   unpin(entries: readonly string[], place?: Place): LogAnswer<object>;
@@ -107,13 +150,19 @@ const Key = z.string().regex(/^[\x21-\x7e]{1,200}$/, 'is not a usable key');
 const Ids = z.array(z.uuid()).min(1).max(1000);
 const Limit = z.int().min(1).max(1000);
 
-/** Opens the log of a session for a grant whose token has been verified. Nothing is asked until a call is made. */
-export function contextLog(database: Database, caller: SessionCaller): ContextLog {
+/**
+ * Opens the log of a session for a grant whose token has been verified. Nothing is asked until a call is made.
+ */
+export function contextLog(
+  database: Database,
+  caller: SessionCaller,
+  settings: CompileSettings = compileSettings(),
+): ContextLog {
   async function read<Result>(
     reading: LogReading,
     place: Place | undefined,
     shape: z.ZodType<Result>,
-    args: Readonly<Record<string, string>> = {},
+    args: Readonly<Record<string, unknown>> = {},
   ): LogAnswer<{ readonly result: Result }> {
     const namespace = place?.namespace;
     const raised = await raiseWatermark(database, caller, namespace);
@@ -121,22 +170,52 @@ export function contextLog(database: Database, caller: SessionCaller): ContextLo
     return readLog(database, caller, namespace, reading, args, raised.mark, shape);
   }
 
+  const at = (place: Place | undefined) => ({
+    ...{ database, caller, settings },
+    namespace: place?.namespace,
+  });
+
+  /** The log of an agent, as whoever holds this session. */
+  async function ofAgent(name: string) {
+    const answer = await findAgent(database, caller, name);
+    if (!answer.ok) return answer;
+    const { session, agent, handle } = answer.found;
+    const log = contextLog(database, { ...caller, session }, settings);
+    return { ...answer, agent, log, caller: { ...caller, session }, handle };
+  }
+
   return {
     describe: (place) =>
       checked({ place, ...held(caller) }, () => read('session', place, SessionDescription)),
 
-    append: (key, entries) =>
-      checked({ ...held(caller), key, entries }, (sound) =>
-        appendLog(database, caller, key, digestOf(sound.entries), sound.entries ?? []),
-      ),
+    append: (key, entries, { agent } = {}) =>
+      checked({ ...held(caller), key, entries, agent }, async (sound) => {
+        const written = sound.entries ?? [];
+        if (agent === undefined) {
+          return appendLog(database, caller, key, digestOf(written), written);
+        }
+        const found = await ofAgent(agent);
+        if (!found.ok) return found;
+        const digest = digestOf([written, found.agent]);
+        return appendLog(database, found.caller, key, digest, written, found.agent);
+      }),
 
     edit: (entry, revision, edit, place) =>
       checked({ ...held(caller), ids: [entry], edit, place }, () =>
         editLog(database, caller, place?.namespace, entry, revision, edit),
       ),
 
-    entries: ({ limit, after }, place) =>
-      checked({ ...held(caller), limit, after, place }, async () => {
+    entries: ({ limit, after, agent }, place) =>
+      checked({ ...held(caller), limit, after, agent, place }, async () => {
+        if (agent !== undefined) {
+          if (place?.namespace !== undefined) {
+            const detail = 'agent, namespace: name two places, and a log is read through one';
+            return refuse('invalid_input', { detail });
+          }
+          const found = await ofAgent(agent);
+          if (!found.ok) return found;
+          return found.log.entries({ limit, after }, { namespace: found.handle });
+        }
         const [afterId, afterRevision] = after?.split('.') ?? [];
         const answer = await read('entries', place, LogPage, {
           limit: limit.toString(),
@@ -153,15 +232,29 @@ export function contextLog(database: Database, caller: SessionCaller): ContextLo
         read('search', place, SearchedLog, { query, limit: limit.toString() }),
       ),
 
-    compile: (place) =>
-      checked({ ...held(caller), place }, () => read('compile', place, CompiledLog)),
-    preview: (place) =>
-      checked({ ...held(caller), place }, () => read('preview', place, CompiledLog)),
-
-    summaryInput: ({ from, to }, place) =>
-      checked({ ...held(caller), ids: [from, to], place }, () =>
-        read('summary_input', place, LogRange, { from, to }),
+    compile: (options, place) =>
+      checked({ ...held(caller), options, place }, ({ options: sound = {} }) =>
+        compileSession(at(place), 'compile', sound.injections ?? [], sound),
       ),
+    preview: (options, place) =>
+      checked({ ...held(caller), options, place }, ({ options: sound = {} }) =>
+        compileSession(at(place), 'preview', sound.injections ?? [], sound),
+      ),
+    inject: (units, place) =>
+      checked({ ...held(caller), units, place }, ({ units: sound = [] }) =>
+        injectUnits(at(place), sound),
+      ),
+
+    summaryInput: (range, place) =>
+      checked({ ...held(caller), range, place }, () =>
+        read('summary_input', place, SummaryInput, range),
+      ),
+    summarize: (key, summary, place) =>
+      checked({ ...held(caller), key, summary, place }, ({ summary: sound }) =>
+        writeSummary(database, caller, place?.namespace, key, digestOf([sound, place]), sound),
+      ),
+    summaries: (place) =>
+      checked({ ...held(caller), place }, () => read('summaries', place, SummaryList)),
 
     pins: (place) => checked({ ...held(caller), place }, () => read('pins', place, LogRange)),
     pin: (ids, place) =>
@@ -208,6 +301,11 @@ const Given = z.strictObject({
     .regex(/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\.[1-9][0-9]{0,18}$/, 'is not a cursor')
     .optional(),
   request: NamespaceRequest.optional(),
+  options: CompileOptions.optional(),
+  units: InjectionUnits.optional(),
+  range: SummarizedRange.optional(),
+  summary: WrittenSummary.optional(),
+  agent: AskedAgent.optional(),
 });
 
 /** The digest of what is asked, in the order of its shape, however it was written. */

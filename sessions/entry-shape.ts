@@ -123,12 +123,11 @@ export const Block = z.discriminatedUnion('type', [
 ]);
 export type Block = z.infer<typeof Block>;
 
-/** A message that a text came from: of the whole entry, or of one block of it. */
-const LogSource = z.strictObject({
-  conversation: LogName,
-  seq: Sequence,
-  block: z.int().min(0).optional(),
-});
+/** A message that a text came from. */
+export const MessageSource = z.strictObject({ conversation: LogName, seq: Sequence });
+
+/** One of the whole entry, or of one block of it. */
+const LogSource = MessageSource.extend({ block: z.int().min(0).optional() });
 
 const Blocks = z.array(Block).min(1).max(200);
 const Sources = z.array(LogSource).max(200);

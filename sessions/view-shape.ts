@@ -1,7 +1,7 @@
 import { z } from 'zod';
 
 /** A message that something came from. */
-const ViewedSource = z.object({
+export const ViewedSource = z.object({
   conversation: z.string(),
   id: z.string(),
   seq: z.string(),
@@ -9,7 +9,7 @@ const ViewedSource = z.object({
 });
 
 /** A block in a view: as it was stored, without the field that says for whom. */
-const ViewedBlock = z.looseObject({ type: z.string() });
+export const ViewedBlock = z.looseObject({ type: z.string() });
 
 /** An entry in a view. One of which nothing is the reader's is not there. */
 const ViewedEntry = z.object({
@@ -20,6 +20,8 @@ const ViewedEntry = z.object({
   writtenAt: z.string(),
   blocks: z.array(ViewedBlock),
   sources: z.array(ViewedSource).optional(),
+  /** The source that gave it, of an injection that is stored. */
+  injection: z.string().optional(),
 });
 
 /** Entries in the order of the log. */
@@ -34,25 +36,29 @@ export type LogPage = z.infer<typeof LogPage>;
 export const SearchedLog = LogRange.extend({ total: z.string() });
 export type SearchedLog = z.infer<typeof SearchedLog>;
 
-/** What a model is sent, in a neutral form, and where each message of it came from. */
-export const CompiledLog = z.object({
-  messages: z.array(
-    z.object({
-      role: z.enum(['user', 'agent', 'system']),
-      participant: z.string(),
-      content: z.array(ViewedBlock),
-    }),
-  ),
-  provenance: z.array(
-    z.object({
-      entry: z.string(),
-      revision: z.string(),
-      sources: z.array(ViewedSource).optional(),
-    }),
-  ),
-  stats: z.object({ entries: z.int(), blocks: z.int() }),
+/** A summary in a view, with the join of what is under it came from. */
+const ViewedSummary = z.object({
+  id: z.string(),
+  level: z.int(),
+  /** The first and the last entry under it, and how many there are. */
+  from: z.string(),
+  to: z.string(),
+  entries: z.int(),
+  text: z.string(),
+  sources: z.array(ViewedSource).optional(),
 });
-export type CompiledLog = z.infer<typeof CompiledLog>;
+
+/** The summaries of a namespace that stand, in the order in which they were written. */
+export const SummaryList = z.object({ summaries: z.array(ViewedSummary) });
+export type SummaryList = z.infer<typeof SummaryList>;
+
+/** What a host's model summarizes: entries, or summaries of them. */
+export const SummaryInput = LogRange.extend({
+  summaries: z.array(ViewedSummary).optional(),
+  /** Of entries: to be given back with their summary, so that it is taken for what was seen. */
+  state: z.string().optional(),
+});
+export type SummaryInput = z.infer<typeof SummaryInput>;
 
 /** A session that is open, who is in its log, and how much a view of it holds. */
 export const SessionDescription = z.object({

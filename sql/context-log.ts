@@ -15,11 +15,12 @@ export interface SessionCaller {
 }
 
 export type LogRefusal = Refusal & { readonly changes?: AudienceChanges };
-type Answered<Value> = ({ readonly ok: true; readonly decision: string } & Value) | LogRefusal;
+export type Answered<Value> =
+  ({ readonly ok: true; readonly decision: string } & Value) | LogRefusal;
 
 /** The ways in which a log is read. */
 export type LogReading =
-  'session' | 'compile' | 'preview' | 'entries' | 'search' | 'summary_input' | 'pins';
+  'session' | 'compile' | 'preview' | 'entries' | 'search' | 'summary_input' | 'summaries' | 'pins';
 
 const DoorRow = z.looseObject({
   code: z.string().nullable(),
@@ -28,7 +29,7 @@ const DoorRow = z.looseObject({
 });
 
 /** What a door of the log answered: its value, or the refusal that it names. */
-function answered<Value>(
+export function answered<Value>(
   raw: unknown,
   value: (row: z.infer<typeof DoorRow>) => Value,
 ): Answered<Value> {
@@ -67,7 +68,7 @@ export async function readLog<Result>(
   { digest, session, audienceHash }: SessionCaller,
   namespace: string | undefined,
   reading: LogReading,
-  args: Readonly<Record<string, string>>,
+  args: Readonly<Record<string, unknown>>,
   mark: string,
   shape: z.ZodType<Result>,
 ): Promise<Answered<{ readonly result: Result }>> {
@@ -79,21 +80,53 @@ export async function readLog<Result>(
   return answered(raw, (row) => ({ result: shape.parse(row.result) }));
 }
 
-/** Appends entries, all or none. The same key and digest again append nothing and give the same ids. */
+/**
+ * Appends entries, all or none. The same key and digest again append nothing and give the same ids. With an agent, they are
+ * written to that one of this log, and `held` is whether they wait for its turns to end.
+ */
 export async function appendLog(
   { sql }: Database,
   { digest, session, audienceHash }: SessionCaller,
   key: string,
   requestDigest: Uint8Array,
   entries: readonly unknown[],
-): Promise<Answered<{ readonly ids: string[] }>> {
+  agent?: string,
+): Promise<Answered<{ readonly ids: string[]; readonly held: boolean }>> {
   const [raw] = await retrying(
     () => sql`
       select *, to_json(ids) as ids from earshot.append_log(${Buffer.from(digest)}, ${session},
-        decode(${audienceHash}, 'hex'), ${key}, ${Buffer.from(requestDigest)}, ${JSON.stringify(entries)}::text::jsonb)`,
+        decode(${audienceHash}, 'hex'), ${key}, ${Buffer.from(requestDigest)}, ${JSON.stringify(entries)}::text::jsonb,
+        ${agent ?? null})`,
   );
-  return answered(raw, ({ ids }) => ({ ids: z.array(z.string()).parse(ids) }));
+  return answered(raw, ({ ids, held }) => ({
+    ids: z.array(z.string()).parse(ids),
+    held: z.boolean().nullable().parse(held) ?? false,
+  }));
 }
+
+const FoundAgent = z.object({ session: z.string(), agent: z.string(), handle: z.string() });
+export type FoundAgent = z.infer<typeof FoundAgent>;
+
+/** Where an agent of this name has its log; where there is none, the refusal names those that there are. */
+export async function findAgent(
+  { sql }: Database,
+  { digest, session, audienceHash }: SessionCaller,
+  name: string,
+): Promise<Answered<{ readonly found: FoundAgent }>> {
+  const [raw] = await retrying(
+    () => sql`
+      select * from earshot.find_agent(${Buffer.from(digest)}, ${session}, decode(${audienceHash}, 'hex'), ${name})`,
+  );
+  const answer = answered(raw, ({ place }) => ({ found: FoundAgent.parse(place) }));
+  if (answer.ok || answer.code !== 'not_found') return answer;
+  const { names, more } = KnownAgents.parse(raw).known;
+  const others = more > 0 ? ` and ${more.toString()} more` : '';
+  return { ...answer, detail: `There is no such agent; there are ${names.join(', ')}${others}.` };
+}
+
+const KnownAgents = z.looseObject({
+  known: z.object({ names: z.array(z.string()), more: z.int() }),
+});
 
 /** Writes a new revision of an entry that the editor sees at a revision. */
 export async function editLog(

@@ -10,7 +10,7 @@ export type ToolName = (typeof TOOLS)[number];
 
 const reference = z.object({ id: z.string(), seq: z.string() });
 
-const MessageRow = z.object({
+export const MessageRow = z.object({
   text: z.string(),
   conversation: z.string(),
   id: z.string(),
@@ -33,7 +33,7 @@ const MessageRow = z.object({
 });
 export type MessageRow = z.infer<typeof MessageRow>;
 
-const ConversationRow = z.object({
+export const ConversationRow = z.object({
   conversation: z.string(),
   title: z.string().optional(),
   kind: z.enum(['private', 'group', 'channel', 'direct']),
@@ -45,7 +45,7 @@ const ConversationRow = z.object({
 });
 export type ConversationRow = z.infer<typeof ConversationRow>;
 
-const Total = z.object({ messages: z.string(), complete: z.boolean() });
+export const Total = z.object({ messages: z.string(), complete: z.boolean() });
 
 /** What a call let through, under which decision. */
 export interface ToolAnswer<Row> {

@@ -5,6 +5,7 @@ import { describe, expect, it } from 'vitest';
 import { createApp } from '../gateway/app.ts';
 import { readConfig, type Config } from '../gateway/config.ts';
 import { REFUSALS, type RefusalCode } from '../policy/refusal.ts';
+import { compileSettings } from '../sessions/compile-settings.ts';
 import { openDatabase } from '../sql/database.ts';
 
 const root = join(import.meta.dirname, '..');
@@ -130,8 +131,8 @@ describe('the table of settings', () => {
   it.each(rows)(
     'has the variable, default and bounds of $key',
     ({ key, variable, otherwise, from, to }) => {
-      const value = (text: string) => readConfig({ ...URLS, [variable]: text })[key];
-      const byDefault = readConfig({})[key];
+      const value = (text: string): unknown => readConfig({ ...URLS, [variable]: text })[key];
+      const byDefault: unknown = readConfig({})[key];
       if (otherwise === '') expect(byDefault).toBeUndefined();
       else if (key === 'dataDir') expect(byDefault).toBe(join(process.cwd(), otherwise));
       else expect(String(byDefault)).toBe(otherwise);
@@ -191,7 +192,8 @@ function appOfNoDatabase() {
     current: () => Promise.reject(new Error('there are none')),
     find: () => Promise.resolve(undefined),
   };
-  return createApp({ database, keys, config: readConfig({}), issuers: new Map() });
+  const config = readConfig({});
+  return createApp({ database, keys, config, issuers: new Map(), compiling: compileSettings() });
 }
 
 async function openApiDocument(): Promise<OpenApiDocument> {

@@ -2,6 +2,7 @@
 import { Command, CommanderError } from 'commander';
 import { addAsk } from './commands/ask.ts';
 import { addClientCommand } from './commands/client.ts';
+import { addCompile } from './commands/compile.ts';
 import { addDemo } from './commands/demo.ts';
 import { addDoctor } from './commands/doctor.ts';
 import { addExplain } from './commands/explain.ts';
@@ -30,7 +31,7 @@ Every command takes --json. It ends with
   );
 const commands = [
   ...[addInit, addServe, addMigrate, addKeys, addClientCommand],
-  ...[addImport, addAsk, addExplain, addDemo, addDoctor],
+  ...[addImport, addAsk, addExplain, addCompile, addDemo, addDoctor],
 ];
 for (const add of commands) {
   add(program);

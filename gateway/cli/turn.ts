@@ -19,6 +19,8 @@ export interface TurnRequest {
   readonly requester: string;
   readonly trigger:
     { readonly kind: 'thread'; readonly seq: string } | { readonly kind: 'schedule' };
+  /** Which of the sessions toward the destination; its own one without. */
+  readonly threadKey?: string;
 }
 
 /** A turn that this process carries, with a grant. */

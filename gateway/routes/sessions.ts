@@ -1,39 +1,24 @@
 import { createRoute, z, type OpenAPIHono } from '@hono/zod-openapi';
 import type { Context } from 'hono';
 import {
-  contextLog,
   NamespaceRequest,
   type ContextLog,
   type LogAnswer,
   type Place,
 } from '../../sessions/context-log.ts';
 import { LogEdit, LogEntry, LogName, StorableText } from '../../sessions/entry-shape.ts';
-import {
-  CompiledLog,
-  LogPage,
-  LogRange,
-  SearchedLog,
-  SessionDescription,
-} from '../../sessions/view-shape.ts';
-import { proveGrant } from '../callers.ts';
+import { AskedAgent } from '../../sessions/summary-shape.ts';
+import { LogPage, LogRange, SearchedLog, SessionDescription } from '../../sessions/view-shape.ts';
 import type { Gateway } from '../gateway.ts';
 import { IdempotencyHeaders, Sequence, Uuid } from '../shapes/scalar-shape.ts';
-import { digestOf } from '../tokens/grant-token.ts';
-import { answers, jsonBody, refused } from './answer.ts';
+import { answers, jsonBody } from './answer.ts';
 import { newRoutes } from './route-app.ts';
+import { answerFromLog, Held, Placed, SessionParams } from './session-call.ts';
 
-const SessionParams = z.object({ session: Uuid });
 const EntryParams = SessionParams.extend({ entry: Uuid });
 
-/** For which audience the caller holds the session. Another one's, or none, opens nothing (INVARIANT 12). */
-const Held = z.strictObject({
-  audience: z
-    .string()
-    .regex(/^[0-9a-f]{64}$/, 'is not a fingerprint')
-    .openapi({ description: 'The fingerprint in the packet of the grant.' }),
-});
-/** And where in its log: the handle that opening a namespace gave; without one, the default namespace. */
-const Placed = Held.extend({ namespace: Uuid.optional() });
+/** Held, and for one agent by its name: one that stands in the log, a fork's, or one of the log it was forked from. */
+const Addressed = Held.extend({ agent: AskedAgent.optional() });
 
 /** Of a query string: decimal digits. */
 const pageSize = z
@@ -49,20 +34,14 @@ export function sessionRoutes(gateway: Gateway): OpenAPIHono {
   const tags = ['sessions'];
   const at = '/v1/sessions/{session}';
 
-  /** Proves the grant, makes the call on the log that the request names, and answers with what it gave. */
-  async function answer<Value, Body>(
+  function answer<Value, Body>(
     context: Context,
-    { session }: { session: string },
-    { audience, namespace }: { audience: string; namespace?: string | undefined },
+    params: { session: string },
+    held: { audience: string; namespace?: string | undefined },
     call: (log: ContextLog, place: Place) => LogAnswer<Value>,
     body: (value: Value) => Body,
   ) {
-    const grant = await proveGrant(context, gateway);
-    if (!grant.ok) return refused(context, grant);
-    const caller = { digest: digestOf(grant.jti), session, audienceHash: audience };
-    const value = await call(contextLog(gateway.database, caller), { namespace });
-    if (!value.ok) return refused(context, value);
-    return context.json({ decision: value.decision, ...body(value) }, 200);
+    return answerFromLog(gateway, context, params, held, call, body);
   }
 
   app.openapi(
@@ -93,27 +72,32 @@ export function sessionRoutes(gateway: Gateway): OpenAPIHono {
       tags,
       request: {
         params: SessionParams,
-        query: Held,
+        query: Addressed,
         headers: IdempotencyHeaders,
         body: jsonBody(z.strictObject({ entries: z.array(LogEntry).min(1).max(100) })),
       },
       responses: answers(
-        'The entries, appended.',
-        z.object({ decision, ids: z.array(z.string()) }).openapi('Appended'),
+        'The entries, appended, or held for the agent that they are for.',
+        z
+          .object({ decision, ids: z.array(z.string()), held: z.boolean().optional() })
+          .openapi('Appended'),
       ),
     }),
-    (context) =>
-      answer(
+    (context) => {
+      const { agent, ...held } = context.req.valid('query');
+      return answer(
         context,
         context.req.valid('param'),
-        context.req.valid('query'),
+        held,
         (log) =>
           log.append(
             context.req.valid('header')['idempotency-key'],
             context.req.valid('json').entries,
+            { agent },
           ),
-        ({ ids }) => ({ ids }),
-      ),
+        ({ ids, held }) => ({ ids, ...(held && { held }) }),
+      );
+    },
   );
 
   app.openapi(
@@ -126,6 +110,7 @@ export function sessionRoutes(gateway: Gateway): OpenAPIHono {
         query: Placed.extend({
           limit: pageSize.default(100),
           after: z.string().max(100).optional(),
+          agent: AskedAgent.optional(),
         }),
       },
       responses: answers(
@@ -136,12 +121,12 @@ export function sessionRoutes(gateway: Gateway): OpenAPIHono {
       ),
     }),
     (context) => {
-      const { limit, after, ...held } = context.req.valid('query');
+      const { limit, after, agent, ...held } = context.req.valid('query');
       return answer(
         context,
         context.req.valid('param'),
         held,
-        (log, place) => log.entries({ limit, after }, place),
+        (log, place) => log.entries({ limit, after, agent }, place),
         ({ result: { entries, more }, cursor }) => ({
           entries,
           ...(cursor !== undefined && { cursor }),
@@ -179,29 +164,6 @@ export function sessionRoutes(gateway: Gateway): OpenAPIHono {
     },
   );
 
-  for (const reading of ['compile', 'preview'] as const) {
-    app.openapi(
-      createRoute({
-        method: 'post',
-        path: `${at}/${reading}`,
-        tags,
-        request: { params: SessionParams, query: Placed },
-        responses: answers(
-          reading === 'compile' ? 'What the model is sent.' : 'What a compile would give.',
-          CompiledLog.extend({ decision }).openapi('CompiledLog'),
-        ),
-      }),
-      (context) =>
-        answer(
-          context,
-          context.req.valid('param'),
-          context.req.valid('query'),
-          (log, place) => log[reading](place),
-          ({ result }) => result,
-        ),
-    );
-  }
-
   app.openapi(
     createRoute({
       method: 'post',
@@ -235,28 +197,6 @@ export function sessionRoutes(gateway: Gateway): OpenAPIHono {
   const range = answers(
     'Entries in the order of the log.',
     LogRange.extend({ decision }).openapi('LogRange'),
-  );
-
-  app.openapi(
-    createRoute({
-      method: 'post',
-      path: `${at}/summary-input`,
-      tags,
-      request: {
-        params: SessionParams,
-        query: Placed,
-        body: jsonBody(z.strictObject({ from: Uuid, to: Uuid })),
-      },
-      responses: range,
-    }),
-    (context) =>
-      answer(
-        context,
-        context.req.valid('param'),
-        context.req.valid('query'),
-        (log, place) => log.summaryInput(context.req.valid('json'), place),
-        ({ result }) => result,
-      ),
   );
 
   app.openapi(

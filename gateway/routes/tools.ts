@@ -1,17 +1,6 @@
-import { createHash } from 'node:crypto';
 import { createRoute, z, type OpenAPIHono } from '@hono/zod-openapi';
 import type { Context } from 'hono';
-import { formatInstant } from '../../policy/instant.ts';
-import type { Refusal } from '../../policy/refusal.ts';
-import {
-  callConversationTool,
-  callMessageTool,
-  TOOLS,
-  type MessageRow,
-  type ToolAnswer,
-  type ToolName,
-  type ToolRefusal,
-} from '../../sql/tools.ts';
+import { callConversationTool, callMessageTool, TOOLS, type ToolName } from '../../sql/tools.ts';
 import { proveGrant } from '../callers.ts';
 import type { Gateway } from '../gateway.ts';
 import { conversationItem, ConversationPacket, messageItem, MessagePacket } from '../packet.ts';
@@ -22,12 +11,16 @@ import {
   SearchArguments,
   ThreadArguments,
 } from '../shapes/tool-shape.ts';
-import { openCursor, queryDigest, signCursor, type Position } from '../tokens/cursor.ts';
 import { digestOf } from '../tokens/grant-token.ts';
 import { answers, jsonBody, refused } from './answer.ts';
 import { newRoutes } from './route-app.ts';
-
-type MessageTool = Exclude<ToolName, 'list_conversations'>;
+import {
+  nextOfMessages,
+  pageOf,
+  toolCall,
+  type MessageTool,
+  type ToolArguments,
+} from './tool-call.ts';
 
 /** The tools of an agent: each call proves a grant, and the database judges it live. */
 export function toolRoutes(gateway: Gateway): OpenAPIHono {
@@ -47,20 +40,14 @@ export function toolRoutes(gateway: Gateway): OpenAPIHono {
     },
   );
 
-  /** The ways in which a page of messages goes on. */
-  const after: Record<MessageTool, (last: MessageRow) => Position | undefined> = {
-    search: ({ score, seq, conversation }) => ({
-      ...(score !== undefined && { score }),
-      seq,
-      conversation,
-    }),
-    read: ({ seq }) => ({ seq }),
-    thread: ({ seq }) => ({ seq }),
-    around: () => undefined,
-  };
+  /** Proves the grant and prepares the call. */
+  async function prepare(context: Context, tool: ToolName, args: ToolArguments) {
+    const claims = await proveGrant(context, gateway);
+    return claims.ok ? toolCall(gateway, digestOf(claims.jti), tool, args) : claims;
+  }
 
-  async function messages(context: Context, tool: MessageTool, args: Arguments) {
-    const call = await prepare(context, gateway, tool, args);
+  async function messages(context: Context, tool: MessageTool, args: ToolArguments) {
+    const call = await prepare(context, tool, args);
     if (!call.ok) return refused(context, call);
     const answer = await callMessageTool(
       gateway.database,
@@ -70,11 +57,11 @@ export function toolRoutes(gateway: Gateway): OpenAPIHono {
       call.subject,
     );
     if (!answer.ok) return refused(context, answer);
-    const last = answer.rows.at(-1);
-    const position = answer.more && last !== undefined ? after[tool](last) : undefined;
+    const next = nextOfMessages(tool, answer.rows, answer.more);
     return context.json(
       {
-        ...(await pageOf(gateway, call, answer, position)),
+        decision: answer.decision,
+        ...(await pageOf(gateway, call, answer.more, next)),
         ...(answer.total !== undefined && { total: answer.total }),
         items: answer.rows.map((row) => messageItem(row, answer)),
       },
@@ -112,7 +99,7 @@ export function toolRoutes(gateway: Gateway): OpenAPIHono {
       responses: answers('The conversations in scope.', ConversationPacket),
     }),
     async (context) => {
-      const call = await prepare(context, gateway, 'list_conversations', context.req.valid('json'));
+      const call = await prepare(context, 'list_conversations', context.req.valid('json'));
       if (!call.ok) return refused(context, call);
       const answer = await callConversationTool(
         gateway.database,
@@ -126,7 +113,8 @@ export function toolRoutes(gateway: Gateway): OpenAPIHono {
         answer.more && last !== undefined ? { conversation: last.conversation } : undefined;
       return context.json(
         {
-          ...(await pageOf(gateway, call, answer, position)),
+          decision: answer.decision,
+          ...(await pageOf(gateway, call, answer.more, position)),
           items: answer.rows.map((row) => conversationItem(row, answer)),
         },
         200,
@@ -134,70 +122,4 @@ export function toolRoutes(gateway: Gateway): OpenAPIHono {
     },
   );
   return app;
-}
-
-type Arguments = Readonly<Record<string, string | number | boolean | bigint | undefined>>;
-
-/** A call whose grant is proved and whose arguments are ready for the database. */
-interface Call {
-  readonly ok: true;
-  readonly digest: Uint8Array;
-  readonly grant: string;
-  readonly query: string;
-  readonly subject: Uint8Array;
-  readonly stated: Record<string, unknown>;
-}
-
-async function prepare(
-  context: Context,
-  gateway: Gateway,
-  tool: ToolName,
-  args: Arguments,
-): Promise<Call | Refusal> {
-  const claims = await proveGrant(context, gateway);
-  if (!claims.ok) return claims;
-  const digest = digestOf(claims.jti);
-  const grant = Buffer.from(digest).toString('hex');
-  const { cursor, ...asked } = args;
-  const stated: Record<string, unknown> = statedArguments(asked);
-  const query = queryDigest(tool, stated);
-  if (typeof cursor === 'string') {
-    const opened = await openCursor(gateway.keys, grant, query, cursor);
-    if (!opened.ok) return opened;
-    if (tool === 'read') stated.fromSeq = nextSeq(opened.after, args.direction === 'backward');
-    else stated.after = opened.after;
-  }
-  const subject = createHash('sha256').update(query).digest();
-  return { ok: true, digest, grant, query, subject, stated };
-}
-
-/** Arguments as the database takes them: integers as decimal strings, times as RFC 3339. */
-function statedArguments(args: Arguments): Record<string, string> {
-  const stated: Record<string, string> = {};
-  for (const [name, value] of Object.entries(args)) {
-    if (value === undefined) continue;
-    const isTime = (name === 'since' || name === 'until') && typeof value === 'bigint';
-    stated[name] = isTime ? formatInstant(value) : value.toString();
-  }
-  return stated;
-}
-
-/** Reading goes on beside the last sequence of the page before. */
-function nextSeq({ seq = '0' }: Position, backward: boolean): string {
-  return (BigInt(seq) + (backward ? -1n : 1n)).toString();
-}
-
-async function pageOf(
-  { keys }: Gateway,
-  call: Call,
-  answer: Exclude<ToolAnswer<unknown>, ToolRefusal>,
-  position: Position | undefined,
-) {
-  const cursor =
-    position === undefined ? undefined : await signCursor(keys, call.grant, call.query, position);
-  return {
-    decision: answer.decision,
-    ...(cursor !== undefined && { cursor }),
-    complete: !answer.more,
-  };
 }

@@ -67,13 +67,26 @@ create table earshot.log_entries (
   -- Whether anything in it may be for some readers only. A tool's own data of that name counts, and costs a look.
   restricted boolean not null generated always as (jsonb_path_exists(blocks, '$.**.audience')) stored,
   bytes integer not null generated always as (octet_length(blocks::text)) stored,
+  -- The one agent that it is for, where it was addressed to one that shares its log.
+  addressee earshot.external_id,
+  -- Whether it goes on to the session's own log if this one is closed before a model was sent it.
+  passes boolean not null default false,
+  -- The marks of a stored injection, which nothing but `store_injections` sets: the source that gave it, the namespace
+  -- that alone sees it, the xxh3-128 of its content, and the envelopes of its parts.
+  injection earshot.external_id,
+  owner earshot.external_id,
+  content_hash bytea check (octet_length(content_hash) = 16),
+  envelopes jsonb,
   turn_id uuid not null,
   written_at timestamptz not null,
   primary key (org_id, session_id, position, revision),
-  foreign key (org_id, session_id) references earshot.log_heads
+  foreign key (org_id, session_id) references earshot.log_heads,
+  check ((injection is null) = (owner is null) and (injection is null) = (content_hash is null))
 );
 create unique index log_entries_by_change on earshot.log_entries (org_id, session_id, change);
 create unique index log_entries_by_id on earshot.log_entries (org_id, session_id, id, revision);
+create index log_entries_by_source on earshot.log_entries (org_id, session_id, owner, injection, position)
+  where injection is not null;
 
 -- Where an entry's text came from; `block` null: all of it. An entry without one counts as the destination.
 create table earshot.log_sources (
@@ -111,6 +124,37 @@ create table earshot.log_replays (
   foreign key (org_id, session_id) references earshot.log_heads
 );
 
+-- The turns in which a model was sent something of a log, and as which agent.
+create table earshot.turn_places (
+  org_id bigint not null,
+  session_id uuid not null,
+  agent earshot.external_id not null,
+  turn_id uuid not null,
+  primary key (org_id, session_id, agent, turn_id),
+  foreign key (org_id, session_id, agent) references earshot.agents,
+  foreign key (org_id, turn_id) references earshot.turns
+);
+
+-- What the last compile that was sent through a namespace held.
+create table earshot.log_sends (
+  org_id bigint not null,
+  session_id uuid not null,
+  namespace earshot.external_id not null,
+  -- How far the log was read for it.
+  mark bigint not null,
+  -- The furthest that it was ever read for one that was sent.
+  reached bigint not null,
+  -- The injections in it.
+  held uuid[] not null,
+  -- Of each message the first bytes of a hash over it and all before it, and its length.
+  chain bytea not null,
+  lengths integer[] not null,
+  turn_id uuid not null,
+  sent_at timestamptz not null,
+  primary key (org_id, session_id, namespace),
+  foreign key (org_id, session_id, namespace) references earshot.namespaces
+);
+
 -- Entries that a namespace keeps before its agent whatever else is summarized.
 create table earshot.log_pins (
   org_id bigint not null,
@@ -126,7 +170,7 @@ declare
   name text;
 begin
   foreach name in array array['agents', 'namespaces', 'log_heads', 'log_entries', 'log_sources', 'log_appends', 'log_replays',
-    'log_pins']
+    'log_pins', 'turn_places', 'log_sends']
   loop
     execute format('alter table earshot.%I enable row level security', name);
     execute format('alter table earshot.%I force row level security', name);
@@ -136,7 +180,8 @@ begin
     execute format('grant select, insert on earshot.%I to earshot_scoped', name);
   end loop;
 end $$;
-grant update on earshot.agents, earshot.namespaces, earshot.log_heads, earshot.log_entries to earshot_scoped;
+grant update on earshot.agents, earshot.namespaces, earshot.log_heads, earshot.log_entries, earshot.log_replays,
+  earshot.log_sends to earshot_scoped;
 grant delete on earshot.log_pins to earshot_scoped;
 
 -- Whether a block with this `audience` field is for all of these readers. Null: the block has none, and is for
@@ -192,19 +237,22 @@ language sql immutable parallel safe as $$
 $$;
 
 -- Question: what does a view for these readers hold, as the log was at `p_mark`? The one predicate that every way
--- out of the log composes. An entry of which nothing is theirs is not there.
-create function earshot.log_view(p_org bigint, p_session uuid, p_mark bigint, p_readers text[])
+-- out of the log composes. An entry of which nothing is theirs is not there, nor is one that was addressed to another
+-- agent than `p_agent`, nor an injection but those of the namespace `p_owner`: null, and there is none.
+create function earshot.log_view(p_org bigint, p_session uuid, p_mark bigint, p_readers text[], p_agent text, p_owner text)
 returns table (pos bigint, revision bigint, id uuid, change bigint, role text, participant text,
-  written_at timestamptz, blocks jsonb, whole jsonb, restricted boolean, bytes integer)
+  written_at timestamptz, blocks jsonb, whole jsonb, restricted boolean, bytes integer, injection text, envelopes jsonb)
 language sql stable as $$
   select e.position, e.revision, e.id, e.change, e.role, e.participant::text, e.written_at, v.blocks, e.blocks, e.restricted,
-    case when e.restricted then octet_length(v.blocks::text) else e.bytes end
+    case when e.restricted then octet_length(v.blocks::text) else e.bytes end, e.injection::text, e.envelopes
   from earshot.log_entries e
   cross join lateral (
     select case when e.restricted then earshot.view_of(e.blocks, p_readers) else e.blocks end as blocks offset 0
   ) v
   where e.org_id = p_org and e.session_id = p_session and e.change <= p_mark
     and (e.superseded_by is null or e.superseded_by > p_mark)
+    and (e.addressee is null or e.addressee = p_agent)
+    and (e.owner is null or e.owner = p_owner)
     and v.blocks is not null
 $$;
 

@@ -2,7 +2,7 @@
 
 -- Raises a namespace's watermark to where the log is now, in a transaction of its own, before anything is read
 -- through it: `mark` is what the read that follows may see. A first read claims the namespace for who opened it.
--- An edit that is under way is waited for.
+-- An edit that is under way is waited for, and what was written to an agent whose turns have ended is let in.
 create function earshot.raise_watermark(p_digest bytea, p_session uuid, p_audience bytea, p_handle uuid,
   out code text, out mark bigint, out changes jsonb, out decision_id uuid)
 language plpgsql volatile security definer
@@ -15,6 +15,7 @@ begin
   call := judge_session(p_digest, p_session, p_audience, t);
   code := call.code;
   if code is null then
+    perform deliver_mail(current_organization(), p_session, t);
     select h.change into mark from log_heads h where h.org_id = current_organization() and h.session_id = p_session for share;
     update namespaces n set watermark = greatest(n.watermark, mark), claimed = true
     where n.org_id = current_organization() and n.session_id = p_session
@@ -37,19 +38,20 @@ language sql immutable parallel safe as $$ select 33554432 $$;
 
 -- Whether a view holds more than one answer may. What it does not show does not count. The whole log is asked first, by
 -- numbers that stand beside the blocks: most have far less, and their view is not made twice.
-create function earshot.is_too_large(p_org bigint, p_session uuid, p_mark bigint, p_readers text[], p_from bigint default 0,
-  p_to bigint default 9223372036854775807) returns boolean
+create function earshot.is_too_large(p_org bigint, p_session uuid, p_mark bigint, p_readers text[], p_place earshot.namespaces,
+  p_from bigint default 0, p_to bigint default 9223372036854775807) returns boolean
 language plpgsql stable as $$
 begin
   return (select sum(e.bytes) from log_entries e
       where e.org_id = p_org and e.session_id = p_session and e.position between p_from and p_to) > most_bytes()
-    and (select sum(v.bytes) from log_view(p_org, p_session, p_mark, p_readers) v
+    and (select sum(v.bytes) from log_view(p_org, p_session, p_mark, p_readers, p_place.agent, p_place.name) v
       where v.pos between p_from and p_to) > most_bytes();
 end $$;
 
 -- What a read of the log gave. `only_for`: who was named in every block of it that is for some readers only; null
 -- where it holds none, and where they are for agents alone, who are nobody's readers outside.
-create type earshot.looked as (code text, result jsonb, items integer, only_for text[]);
+-- `sources`: what summaries that are in it came from, which the ledger gets before it leaves.
+create type earshot.looked as (code text, result jsonb, items integer, only_for text[], sources earshot.source[]);
 
 -- Who is in both; a null is everybody.
 create function earshot.meet(p_one text[], p_other text[]) returns text[]
@@ -96,56 +98,28 @@ begin
     from (
       select distinct c.external_id as name, m.external_id as id, s.seq, s.source_revision as revision
       from log_sources s
-      join conversations c on c.org_id = p_org and c.id = s.conversation_id
-      join messages m on m.org_id = p_org and m.conversation_id = s.conversation_id and m.seq = s.seq
+      cross join lateral (select x.external_id from conversations x
+        where x.org_id = p_org and x.id = s.conversation_id limit 1) c
+      cross join lateral (select x.external_id from messages x
+        where x.org_id = p_org and x.conversation_id = s.conversation_id and x.seq = s.seq limit 1) m
       where s.org_id = p_org and s.session_id = p_session and s.position = p_position and s.revision = p_revision
         and (s.block is null or is_shown(p_whole, s.block, p_readers))
     ) f);
 end $$;
 
 create function earshot.entry_json(p_id uuid, p_revision bigint, p_role text, p_participant text, p_written timestamptz,
-  p_blocks jsonb, p_sources jsonb) returns jsonb
+  p_blocks jsonb, p_sources jsonb, p_injection text default null) returns jsonb
 language sql stable as $$
   select jsonb_strip_nulls(jsonb_build_object('id', p_id, 'revision', p_revision::text, 'role', p_role,
-      'participant', p_participant, 'writtenAt', earshot.rfc3339(p_written)))
+      'participant', p_participant, 'writtenAt', earshot.rfc3339(p_written), 'injection', p_injection))
     || case when p_sources is null then '{}' else jsonb_build_object('sources', p_sources) end
     || jsonb_build_object('blocks', p_blocks)
 $$;
 
--- The entries of this log, as they were at `p_mark`, as model messages for these readers: everything raw, in order.
-create function earshot.compile_log(p_org bigint, p_session uuid, p_mark bigint, p_readers text[]) returns earshot.looked
-language plpgsql stable as $$
-declare
-  result earshot.looked;
-  restricted jsonb[];
-begin
-  if is_too_large(p_org, p_session, p_mark, p_readers) then
-    result.code := 'too_large';
-    return result;
-  end if;
-  -- A log is read whole here, so its sources are, once: asking for each entry costs more than the rest.
-  with sourced as materialized (
-    select s.position, s.revision from log_sources s
-    where s.org_id = p_org and s.session_id = p_session group by s.position, s.revision
-  )
-  select jsonb_build_object(
-      'messages', coalesce(jsonb_agg(jsonb_build_object('role', v.role, 'participant', v.participant, 'content', v.blocks)
-        order by v.pos), '[]'),
-      'provenance', coalesce(jsonb_agg(jsonb_strip_nulls(jsonb_build_object('entry', v.id, 'revision', v.revision::text,
-        'sources', case when s.position is not null
-          then sources_of(p_org, p_session, v.pos, v.revision, v.whole, p_readers) end)) order by v.pos), '[]'),
-      'stats', jsonb_build_object('entries', count(*), 'blocks', coalesce(sum(jsonb_array_length(v.blocks)), 0))),
-    count(*), array_agg(v.whole) filter (where v.restricted)
-  into result.result, result.items, restricted
-  from log_view(p_org, p_session, p_mark, p_readers) v
-  left join sourced s on s.position = v.pos and s.revision = v.revision;
-  result.only_for := named_in_all(p_org, restricted, p_readers);
-  return result;
-end $$;
-
 -- Entries in the order in which they changed, after the one that the caller read last: an edited one comes again. That
 -- there are more is told of the next one, so it binds like those that are shown.
-create function earshot.list_log(p_org bigint, p_session uuid, p_mark bigint, p_readers text[], p_arguments jsonb)
+create function earshot.list_log(p_org bigint, p_session uuid, p_mark bigint, p_readers text[], p_place earshot.namespaces,
+  p_arguments jsonb)
 returns earshot.looked
 language plpgsql stable as $$
 declare
@@ -173,7 +147,7 @@ begin
     select l.*, row_number() over (order by l.change) <= page
       and (row_number() over (order by l.change) = 1 or sum(l.bytes) over (order by l.change) <= most_bytes()) as fits
     from (
-      select x.* from log_view(p_org, p_session, p_mark, p_readers) x where x.change > since
+      select x.* from log_view(p_org, p_session, p_mark, p_readers, p_place.agent, null) x where x.change > since
       order by x.change limit page + 1
     ) l
   ) v
@@ -185,7 +159,8 @@ end $$;
 
 -- Entries with a text block that holds this, letter case apart, in the order of the log. Only what is shown is
 -- looked through, and the offset fence keeps the comparison from running on anything before it is.
-create function earshot.search_log(p_org bigint, p_session uuid, p_mark bigint, p_readers text[], p_arguments jsonb)
+create function earshot.search_log(p_org bigint, p_session uuid, p_mark bigint, p_readers text[], p_place earshot.namespaces,
+  p_arguments jsonb)
 returns earshot.looked
 language plpgsql stable as $$
 declare
@@ -203,7 +178,7 @@ begin
   from (
     select v.*, count(*) over () as total, row_number() over (order by v.pos) = 1
       or sum(v.bytes) over (order by v.pos) <= most_bytes() as fits
-    from (select l.* from log_view(p_org, p_session, p_mark, p_readers) l offset 0) v
+    from (select l.* from log_view(p_org, p_session, p_mark, p_readers, p_place.agent, null) l offset 0) v
     where exists (
       select from jsonb_array_elements(v.blocks) as b(block)
       where b.block ->> 'type' = 'text' and position(wanted in lower(b.block ->> 'text')) > 0)
@@ -212,55 +187,21 @@ begin
   left join lateral (select true as sourced from log_sources x
     where x.org_id = p_org and x.session_id = p_session and x.position = f.pos and x.revision = f.revision limit 1) s on true;
   -- That something is not there is told of all that was looked through.
-  restricted := array(select v.whole from log_view(p_org, p_session, p_mark, p_readers) v where v.restricted);
-  result.only_for := named_in_all(p_org, restricted, p_readers);
-  return result;
-end $$;
-
--- What a host's model summarizes for this view: the entries from one to another, both among them.
-create function earshot.summary_input(p_org bigint, p_session uuid, p_mark bigint, p_readers text[], p_arguments jsonb)
-returns earshot.looked
-language plpgsql stable as $$
-declare
-  result earshot.looked;
-  ends bigint[];
-  restricted jsonb[];
-begin
-  -- Only an entry that is shown can be named: another one is not there.
-  select array_agg(v.pos order by v.pos) into ends from log_view(p_org, p_session, p_mark, p_readers) v
-  where v.id in ((p_arguments ->> 'from')::uuid, (p_arguments ->> 'to')::uuid);
-  if coalesce(cardinality(ends), 0) <> (case when p_arguments ->> 'from' = p_arguments ->> 'to' then 1 else 2 end) then
-    result.code := 'not_found';
-    return result;
-  end if;
-  if is_too_large(p_org, p_session, p_mark, p_readers, ends[1], ends[cardinality(ends)]) then
-    result.code := 'too_large';
-    return result;
-  end if;
-  select jsonb_build_object('entries', coalesce(jsonb_agg(
-      entry_json(v.id, v.revision, v.role, v.participant, v.written_at, v.blocks,
-        case when s.sourced then sources_of(p_org, p_session, v.pos, v.revision, v.whole, p_readers) end)
-      order by v.pos), '[]')),
-    count(*), array_agg(v.whole) filter (where v.restricted)
-  into result.result, result.items, restricted
-  from log_view(p_org, p_session, p_mark, p_readers) v
-  left join lateral (select true as sourced from log_sources x
-    where x.org_id = p_org and x.session_id = p_session and x.position = v.pos and x.revision = v.revision limit 1) s on true
-  where v.pos between ends[1] and ends[cardinality(ends)];
+  restricted := array(select v.whole from log_view(p_org, p_session, p_mark, p_readers, p_place.agent, null) v where v.restricted);
   result.only_for := named_in_all(p_org, restricted, p_readers);
   return result;
 end $$;
 
 -- What this namespace has pinned, of what it shows.
-create function earshot.pinned_log(p_org bigint, p_session uuid, p_mark bigint, p_readers text[], p_namespace text)
+create function earshot.pinned_log(p_org bigint, p_session uuid, p_mark bigint, p_readers text[], p_place earshot.namespaces)
 returns earshot.looked
 language plpgsql stable as $$
 declare
   result earshot.looked;
   restricted jsonb[];
 begin
-  if (select sum(v.bytes) from log_view(p_org, p_session, p_mark, p_readers) v
-      join log_pins p on p.org_id = p_org and p.session_id = p_session and p.namespace = p_namespace and p.position = v.pos)
+  if (select sum(v.bytes) from log_view(p_org, p_session, p_mark, p_readers, p_place.agent, null) v
+      join log_pins p on p.org_id = p_org and p.session_id = p_session and p.namespace = p_place.name and p.position = v.pos)
      > most_bytes() then
     result.code := 'too_large';
     return result;
@@ -271,8 +212,8 @@ begin
       order by v.pos), '[]')),
     count(*), array_agg(v.whole) filter (where v.restricted)
   into result.result, result.items, restricted
-  from log_view(p_org, p_session, p_mark, p_readers) v
-  join log_pins p on p.org_id = p_org and p.session_id = p_session and p.namespace = p_namespace and p.position = v.pos
+  from log_view(p_org, p_session, p_mark, p_readers, p_place.agent, null) v
+  join log_pins p on p.org_id = p_org and p.session_id = p_session and p.namespace = p_place.name and p.position = v.pos
   left join lateral (select true as sourced from log_sources x
     where x.org_id = p_org and x.session_id = p_session and x.position = v.pos and x.revision = v.revision limit 1) s on true;
   result.only_for := named_in_all(p_org, restricted, p_readers);
@@ -280,7 +221,7 @@ begin
 end $$;
 
 -- The session, who is in its log, and the places there whose views are this one's.
-create function earshot.describe_log(p_session earshot.sessions, p_mark bigint, p_readers text[], p_reader text)
+create function earshot.describe_log(p_session earshot.sessions, p_mark bigint, p_readers text[], p_place earshot.namespaces)
 returns earshot.looked
 language plpgsql stable as $$
 declare
@@ -297,12 +238,12 @@ begin
                  from agents a where a.org_id = org and a.session_id = p_session.id),
       'namespaces', (select jsonb_agg(jsonb_build_object('name', n.name, 'agent', n.agent, 'handle', n.handle) order by n.name)
                      from namespaces n
-                     where n.org_id = org and n.session_id = p_session.id and n.reader is not distinct from p_reader),
-      'reader', p_reader,
+                     where n.org_id = org and n.session_id = p_session.id and n.reader is not distinct from p_place.reader),
+      'reader', p_place.reader,
       'entries', count(*)::text, 'blocks', coalesce(sum(jsonb_array_length(v.blocks)), 0)::text)),
     array_agg(v.whole) filter (where v.restricted)
   into result.result, restricted
-  from log_view(org, p_session.id, p_mark, p_readers) v;
+  from log_view(org, p_session.id, p_mark, p_readers, p_place.agent, null) v;
   result.only_for := named_in_all(org, restricted, p_readers);
   return result;
 end $$;
@@ -335,13 +276,14 @@ begin
   -- No caller picks an earlier state of the log: what is read is what was announced.
   mark := place.watermark;
   return case p_what
-    when 'compile' then compile_log(org, held.id, mark, readers)
-    when 'preview' then compile_log(org, held.id, mark, readers)
-    when 'entries' then list_log(org, held.id, mark, readers, p_arguments)
-    when 'search' then search_log(org, held.id, mark, readers, p_arguments)
-    when 'summary_input' then summary_input(org, held.id, mark, readers, p_arguments)
-    when 'pins' then pinned_log(org, held.id, mark, readers, place.name)
-    when 'session' then describe_log(held, mark, readers, place.reader)
+    when 'compile' then compile_log(p_call.live, held.id, mark, readers, place, p_arguments, p_now)
+    when 'preview' then compile_log(p_call.live, held.id, mark, readers, place, p_arguments, p_now)
+    when 'entries' then list_log(org, held.id, mark, readers, place, p_arguments)
+    when 'search' then search_log(org, held.id, mark, readers, place, p_arguments)
+    when 'summary_input' then summary_input(p_call.live, held.id, mark, readers, place, p_arguments, p_now)
+    when 'summaries' then list_summaries(p_call.live, held.id, mark, readers, place, p_now)
+    when 'pins' then pinned_log(org, held.id, mark, readers, place)
+    when 'session' then describe_log(held, mark, readers, place)
   end;
 end $$;
 
@@ -358,6 +300,7 @@ declare
   call earshot.session_call;
   seen earshot.looked;
   binding text[];
+  pending constant uuid := gen_random_uuid();
 begin
   perform enter_grant(p_digest);
   with judged as materialized (
@@ -378,10 +321,21 @@ begin
       update turns t0 set only_for = meet(t0.only_for, binding)
       where t0.org_id = (call.live).org_id and t0.id = (call.live).turn_id;
     end if;
+    insert into ledger_entries (org_id, session_id, conversation_id, from_seq, to_seq, revision, decision_id)
+    select (call.live).org_id, p_session, s.conversation_id, s.from_seq, s.to_seq, s.revision, pending
+    from unnest(seen.sources) s order by s.conversation_id, s.from_seq
+    on conflict do nothing;
+    if p_what = 'compile' then
+      insert into turn_places (org_id, session_id, agent, turn_id)
+      select n.org_id, n.session_id, n.agent, (call.live).turn_id from namespaces n
+      where n.org_id = (call.live).org_id and n.session_id = p_session
+        and case when p_handle is null then n.name = 'default' else n.handle = p_handle end
+      on conflict do nothing;
+    end if;
     result := seen.result;
   end if;
-  decision_id := record_session_call(call, p_what, code, seen.items, t,
-    p_subject => sha256(convert_to(p_arguments ->> 'query', 'UTF8')));
+  decision_id := record_session_call(call, p_what, code, seen.items, t, pending,
+    sha256(convert_to(p_arguments ->> 'query', 'UTF8')));
 end $$;
 
 do $$

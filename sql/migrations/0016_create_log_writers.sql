@@ -47,14 +47,17 @@ begin
   join conversations c on c.org_id = org and c.external_id = s.source ->> 'conversation'
   cross join lateral (select x.* from in_scope(org, extent) x where x.conversation_id = c.id limit 1) i
   cross join lateral (select v.seq, v.revision from visible_in(org, extent, i.conversation_id, i.floor) v
-    where v.seq = (s.source ->> 'seq')::bigint limit 1) m;
+    where v.seq = (s.source ->> 'seq')::bigint limit 1) m
+  -- What was read at a revision did not come from a later one.
+  where s.source ->> 'revision' is null or m.revision = (s.source ->> 'revision')::bigint;
 end $$;
 
 -- Writes one revision of an entry with its sources. Where a source is not there it raises ES404; where another entry
 -- has a replay form under the same id, ES409: a form belongs to one entry, so that a view of the entry can judge it.
 create function earshot.write_entry(p_live earshot.live, p_session uuid, p_position bigint, p_revision bigint, p_id uuid,
-  p_change bigint, p_first_change bigint, p_role text, p_participant text, p_blocks jsonb, p_sources jsonb, p_now timestamptz)
-returns void
+  p_change bigint, p_first_change bigint, p_role text, p_participant text, p_blocks jsonb, p_sources jsonb, p_now timestamptz,
+  p_injection text default null, p_owner text default null, p_hash bytea default null, p_envelopes jsonb default null,
+  p_addressee text default null, p_passes boolean default false) returns void
 language plpgsql volatile as $$
 declare
   org constant bigint := p_live.org_id;
@@ -63,9 +66,9 @@ declare
   stored integer;
 begin
   insert into log_entries (org_id, session_id, position, revision, id, change, first_change, role, participant, blocks,
-    turn_id, written_at)
+    injection, owner, content_hash, envelopes, addressee, passes, turn_id, written_at)
   values (org, p_session, p_position, p_revision, p_id, p_change, p_first_change, p_role, p_participant, p_blocks,
-    p_live.turn_id, p_now);
+    p_injection, p_owner, p_hash, p_envelopes, p_addressee, p_passes, p_live.turn_id, p_now);
   if cardinality(replays) > 0 then
     insert into log_replays (org_id, session_id, id, position)
     select org, p_session, x, p_position from unnest(replays) x on conflict do nothing;
@@ -100,10 +103,30 @@ begin
   on conflict do nothing;
 end $$;
 
+-- What a turn writes into a log may come from all that it was shown in the other logs of its session, the one of its
+-- grant and the forks that it worked in: their ledgers are this one's too from then on.
+create function earshot.join_ledgers(p_live earshot.live, p_session uuid, p_decision uuid) returns void
+language plpgsql volatile as $$
+begin
+  insert into ledger_entries (org_id, session_id, conversation_id, from_seq, to_seq, revision, decision_id)
+  select distinct on (l.conversation_id, l.from_seq, coalesce(l.revision, 0))
+    p_live.org_id, p_session, l.conversation_id, l.from_seq, l.to_seq, l.revision, p_decision
+  from (
+    select g.session_id from grants g where g.org_id = p_live.org_id and g.turn_id = p_live.turn_id
+    union
+    select f.session_id from turn_forks f where f.org_id = p_live.org_id and f.turn_id = p_live.turn_id
+  ) worked
+  join ledger_entries l on l.org_id = p_live.org_id and l.session_id = worked.session_id
+  where worked.session_id <> p_session
+  order by l.conversation_id, l.from_seq, coalesce(l.revision, 0)
+  on conflict do nothing;
+end $$;
+
 -- Appends entries, all or none. The same key and request again append nothing and give the same ids. The log's
--- counters are held from before the check until the commit.
+-- counters are held from before the check until the commit. With `p_agent`, they are written to that agent of this log: to a
+-- sub-agent's eyes alone, and once no turn of the agent is alive (`held`).
 create function earshot.append_log(p_digest bytea, p_session uuid, p_audience bytea, p_key text, p_request_digest bytea,
-  p_entries jsonb, out code text, out changes jsonb, out decision_id uuid, out ids uuid[])
+  p_entries jsonb, p_agent text, out code text, out changes jsonb, out decision_id uuid, out ids uuid[], out held boolean)
 language plpgsql volatile security definer
 set search_path = earshot, pg_temp set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
@@ -113,6 +136,8 @@ declare
   head earshot.log_heads;
   known earshot.log_appends;
   entry jsonb;
+  addressee text;
+  passes boolean;
   pending constant uuid := gen_random_uuid();
 begin
   perform enter_grant(p_digest);
@@ -128,6 +153,7 @@ begin
     if found then
       code := case when known.request_digest <> p_request_digest then 'conflict' end;
       ids := case when code is null then known.ids end;
+      held := exists (select from log_mail m where m.org_id = org and m.session_id = p_session and m.id = any (ids));
       decision_id := record_session_call(call, 'append', code, 0, t);
       return;
     end if;
@@ -136,18 +162,40 @@ begin
         case when entry ->> 'role' = 'user' then entry ->> 'participant' end));
     end loop;
   end if;
+  if code is null and p_agent is not null then
+    select case when a.kind = 'sub_agent' then a.name end, (call.session).parent_id is not null into addressee, passes
+    from agents a where a.org_id = org and a.session_id = p_session and a.name = p_agent;
+    code := case when not found then 'not_found' end;
+  end if;
   if code is null then
     ids := '{}';
+    held := p_agent is not null and exists (select from live_places(org, p_session, t) l where l.agent = p_agent);
+    if not held then
+      perform deliver_mail(org, p_session, t);
+      select * into head from log_heads h where h.org_id = org and h.session_id = p_session;
+    end if;
     begin
       for entry in select value from jsonb_array_elements(p_entries) loop
-        head.position := head.position + 1;
-        head.change := head.change + 1;
         ids := ids || gen_random_uuid();
-        perform write_entry(call.live, p_session, head.position, 1, ids[cardinality(ids)], head.change, head.change,
-          entry ->> 'role', entry ->> 'participant', entry -> 'blocks', coalesce(entry -> 'sources', '[]'), t);
+        if held then
+          perform hold_entry(call.live, p_session, p_agent, ids[cardinality(ids)], entry, addressee, passes, t);
+        else
+          head.position := head.position + 1;
+          head.change := head.change + 1;
+          perform write_entry(call.live, p_session, head.position, 1, ids[cardinality(ids)], head.change, head.change,
+            entry ->> 'role', entry ->> 'participant', entry -> 'blocks', coalesce(entry -> 'sources', '[]'), t,
+            p_addressee => addressee, p_passes => coalesce(passes, false));
+        end if;
       end loop;
-      perform note_sources(org, p_session, head.position - cardinality(ids) + 1, head.position, 1, pending);
-      update log_heads h set position = head.position, change = head.change where h.org_id = org and h.session_id = p_session;
+      if held then
+        perform note_mail(org, p_session, (select coalesce(jsonb_agg(s.source), '[]') from log_mail m
+          cross join lateral jsonb_array_elements(m.sources) as s(source)
+          where m.org_id = org and m.session_id = p_session and m.id = any (append_log.ids)), pending);
+      else
+        perform note_sources(org, p_session, head.position - cardinality(ids) + 1, head.position, 1, pending);
+        update log_heads h set position = head.position, change = head.change where h.org_id = org and h.session_id = p_session;
+      end if;
+      perform join_ledgers(call.live, p_session, pending);
       insert into log_appends (org_id, session_id, turn_id, key, request_digest, ids)
       values (org, p_session, (call.live).turn_id, p_key, p_request_digest, append_log.ids);
     exception
@@ -214,7 +262,8 @@ declare
   place earshot.namespaces;
   readers text[];
   old record;
-  first bigint;
+  -- What an edit leaves as it is.
+  kept record;
   slots integer[];
   pending constant uuid := gen_random_uuid();
 begin
@@ -228,9 +277,9 @@ begin
   if code is null then
     place := namespace_of(call.session, p_handle);
     readers := view_readers(place, (call.live).standing);
-    select v.* into old from log_view(org, p_session, head.change, readers) v
+    select v.* into old from log_view(org, p_session, head.change, readers, place.agent, null) v
     where v.id = p_entry and place.name is not null;
-    select e.first_change into first from log_entries e
+    select e.first_change, e.addressee, e.passes into kept from log_entries e
     where e.org_id = org and e.session_id = p_session and e.position = old.pos and e.revision = old.revision;
     code := case
       when old.id is null then 'not_found'
@@ -240,7 +289,7 @@ begin
         select from namespaces n
         where n.org_id = org and n.session_id = p_session
           and narrows(blocks_for(old.whole, readers), p_edit -> 'blocks', view_readers(n, (call.live).standing))
-          and (n.reader is distinct from place.reader or n.watermark >= first))
+          and (n.reader is distinct from place.reader or n.watermark >= kept.first_change))
         then 'narrowing_refused'
       else judge_blocks(call.live, p_edit -> 'blocks')
     end;
@@ -251,15 +300,18 @@ begin
       slots := edit_slots(old.whole, jsonb_array_length(p_edit -> 'blocks'), readers);
       update log_entries e set superseded_by = head.change + 1
       where e.org_id = org and e.session_id = p_session and e.position = old.pos and e.revision = old.revision;
-      perform write_entry(call.live, p_session, old.pos, edit_log.revision, old.id, head.change + 1, first, old.role, old.participant,
+      perform write_entry(call.live, p_session, old.pos, edit_log.revision, old.id, head.change + 1, kept.first_change,
+          old.role, old.participant,
           (select jsonb_agg(case when x.slot >= 0 then p_edit -> 'blocks' -> x.slot else (old.whole -> -x.slot - 1) - 'replay' end
              order by x.place)
            from unnest(slots) with ordinality as x(slot, place)),
           (select coalesce(jsonb_agg(case when e.source ? 'block'
               then e.source || jsonb_build_object('block', array_position(slots, (e.source ->> 'block')::integer) - 1)
               else e.source end), '[]')
-           from jsonb_array_elements(p_edit -> 'sources') as e(source)), t);
+           from jsonb_array_elements(p_edit -> 'sources') as e(source)), t,
+          p_addressee => kept.addressee, p_passes => kept.passes);
       perform note_sources(org, p_session, old.pos, old.pos, edit_log.revision, pending);
+      perform join_ledgers(call.live, p_session, pending);
       -- What is kept keeps where it came from.
       insert into log_sources (org_id, session_id, position, revision, block, conversation_id, seq, source_revision)
       select org, p_session, old.pos, edit_log.revision, array_position(slots, -(s.block + 1)) - 1, s.conversation_id, s.seq,
@@ -267,6 +319,9 @@ begin
       from log_sources s
       where s.org_id = org and s.session_id = p_session and s.position = old.pos and s.revision = old.revision
         and case when s.block is null then 0 > any (slots) else -(s.block + 1) = any (slots) end;
+      -- A summary of what is no longer so is not shown again.
+      update log_summaries s set stale_at = head.change + 1
+      where s.org_id = org and s.session_id = p_session and s.stale_at is null and old.pos = any (s.positions);
       update log_heads h set change = head.change + 1 where h.org_id = org and h.session_id = p_session;
     exception
       when sqlstate 'ES404' then
@@ -288,7 +343,7 @@ begin
   revoke execute on all functions in schema earshot from public;
   grant execute on all functions in schema earshot to earshot_scoped;
   foreach signature in array array[
-    'append_log(bytea, uuid, bytea, text, bytea, jsonb)',
+    'append_log(bytea, uuid, bytea, text, bytea, jsonb, text)',
     'edit_log(bytea, uuid, bytea, uuid, uuid, bigint, jsonb)']
   loop
     execute format('alter function earshot.%s owner to earshot_scoped', signature);

@@ -106,7 +106,7 @@ begin
     place := namespace_of(call.session, p_handle);
     if place.name is not null then
       found_at := array(
-        select v.pos from log_view(org, p_session, head.change, view_readers(place, (call.live).standing)) v
+        select v.pos from log_view(org, p_session, head.change, view_readers(place, (call.live).standing), place.agent, null) v
         where v.id = any (p_entries));
     end if;
     if coalesce(cardinality(found_at), 0) <> (select count(distinct x) from unnest(p_entries) x) then
@@ -189,21 +189,33 @@ begin
         turn_id, written_at)
       select org, fork_log.fork, v.pos, v.revision, v.id, v.change, e.first_change, v.role, v.participant,
         blocks_for(v.whole, readers), (call.live).turn_id, v.written_at
-      from log_view(org, p_session, head.change, readers) v
+      from log_view(org, p_session, head.change, readers, place.agent, null) v
       join log_entries e on e.org_id = org and e.session_id = p_session and e.position = v.pos and e.revision = v.revision;
       insert into log_replays (org_id, session_id, id, position)
-      select org, fork_log.fork, r.id, r.position from log_replays r where r.org_id = org and r.session_id = p_session;
+      select org, fork_log.fork, r.id, r.position from log_replays r where r.org_id = org and r.session_id = p_session and r.position > 0;
       insert into log_sources (org_id, session_id, position, revision, block, conversation_id, seq, source_revision)
       select org, fork_log.fork, s.position, s.revision,
         case when s.block is not null then
           (select count(*) from generate_series(0, s.block - 1) as earlier where is_shown(v.whole, earlier, readers)) end,
         s.conversation_id, s.seq, s.source_revision
-      from log_view(org, p_session, head.change, readers) v
+      from log_view(org, p_session, head.change, readers, place.agent, null) v
       join log_sources s on s.org_id = org and s.session_id = p_session and s.position = v.pos and s.revision = v.revision
       where s.block is null or is_shown(v.whole, s.block, readers);
+      -- The summaries that its view sends, of what was copied.
+      insert into log_summaries (org_id, session_id, namespace, id, nth, level, positions, body, change, turn_id, written_at)
+      select org, fork_log.fork, 'default', s.id, s.nth, s.level, c.positions, s.body, s.change, s.turn_id, s.written_at
+      from standing_summaries(call.live, p_session, head.change, place, t) s
+      cross join lateral (select array_agg(e.position order by e.position) as positions from unnest(s.positions) x
+        join log_entries e on e.org_id = org and e.session_id = fork_log.fork and e.position = x) c
+      where c.positions is not null;
+      insert into log_summary_sources (org_id, session_id, summary_id, conversation_id, seq, source_revision)
+      select org, fork_log.fork, x.summary_id, x.conversation_id, x.seq, x.source_revision
+      from log_summary_sources x
+      join log_summaries s on s.org_id = org and s.session_id = fork_log.fork and s.id = x.summary_id
+      where x.org_id = org and x.session_id = p_session;
       insert into log_pins (org_id, session_id, namespace, position)
       select org, fork_log.fork, 'default', v.pos
-      from log_view(org, p_session, head.change, readers) v
+      from log_view(org, p_session, head.change, readers, place.agent, null) v
       join log_pins p on p.org_id = org and p.session_id = p_session and p.namespace = place.name and p.position = v.pos;
     end if;
   end if;
@@ -246,6 +258,9 @@ set search_path = earshot, pg_temp set jit = off set plan_cache_mode = force_gen
 declare
   t timestamptz;
   call earshot.session_call;
+  family uuid[];
+  member uuid;
+  pending constant uuid := gen_random_uuid();
 begin
   perform enter_grant(p_digest);
   -- The session that the forks began with is held first: none is made of what is being closed.
@@ -257,15 +272,24 @@ begin
   code := call.code;
   changes := (call.live).changes;
   if code is null then
-    with recursive family as (
-      select s.id from sessions s where s.org_id = current_organization() and s.id = p_session
-      union all
-      select f.id from family p join sessions f on f.org_id = current_organization() and f.parent_id = p.id
-    )
-    update sessions s set state = 'closed'
-    where s.org_id = current_organization() and s.id in (select id from family) and s.state = 'open';
+    family := array(
+      with recursive family as (
+        select s.id from sessions s where s.org_id = current_organization() and s.id = p_session
+        union all
+        select f.id from family p join sessions f on f.org_id = current_organization() and f.parent_id = p.id
+      )
+      select s.id from family join sessions s on s.org_id = current_organization() and s.id = family.id and s.state = 'open');
+    -- What waits for an agent of a fork goes to the log that the forks began with, unless that one is closed too.
+    if (call.session).root_id <> p_session then
+      foreach member in array family loop
+        perform from log_heads h where h.org_id = current_organization() and h.session_id = member for no key update;
+        perform hand_on(call.live, member, (call.session).root_id, pending, t);
+      end loop;
+      perform deliver_mail(current_organization(), (call.session).root_id, t);
+    end if;
+    update sessions s set state = 'closed' where s.org_id = current_organization() and s.id = any (family);
   end if;
-  decision_id := record_session_call(call, 'close', code, null, t);
+  decision_id := record_session_call(call, 'close', code, null, t, pending);
 end $$;
 
 do $$

@@ -14,6 +14,7 @@ end $$;
 
 -- A small table is read whole where it is cheaper, hidden rows and all: the cost of a call would tell of them.
 alter function earshot.call_tool(bytea, text, jsonb, bytea) set enable_seqscan = off;
+alter function earshot.retrieve(bytea, jsonb, bytea) set enable_seqscan = off;
 alter function earshot.read_log(bytea, uuid, bytea, uuid, text, jsonb, bigint) set enable_seqscan = off;
 
 -- No sample of texts is kept where statistics are, and no estimate depends on what the texts hold.

@@ -107,7 +107,7 @@ async function appendDirectly(entries: readonly object[], key: string): Promise<
   const digest = Buffer.from(digestOf(decodeJwt(turn.grant.token).jti ?? ''));
   const [row] = await db.sql`
     select code from earshot.append_log(${digest}, ${log.session}, decode(${turn.grant.audienceHash}, 'hex'), ${key},
-      ${digest}, ${JSON.stringify(entries)}::text::jsonb)`;
+      ${digest}, ${JSON.stringify(entries)}::text::jsonb, null)`;
   await db.close();
   return row?.code;
 }

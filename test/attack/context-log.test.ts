@@ -240,7 +240,7 @@ describe('by odd input', () => {
       { type: 'raw', provider: 'lab', value: data },
     ];
     await log.append(entry(...blocks));
-    expect(ok(await log.compile()).messages[0]?.content).toEqual(blocks);
+    expect(ok(await log.entries()).entries[0]?.blocks).toEqual(blocks);
     expect(ok(await turn.propose('to all')).status).toBe('cleared');
   });
 
@@ -251,8 +251,8 @@ describe('by odd input', () => {
         `{"type":"tool_call","id":"__proto__","name":"constructor","arguments":${data}}`,
       ),
     );
-    const [message] = ok(await log.compile()).messages;
-    const given = message?.content[0]?.arguments as Record<string, unknown>;
+    const [stored] = ok(await log.entries()).entries;
+    const given = stored?.blocks[0]?.arguments as Record<string, unknown>;
     expect(Object.keys(given).sort()).toEqual(['', '__proto__', 'a', 'constructor']);
     expect(given.a).toEqual({ '': 0 });
     expect(({} as Record<string, unknown>).audience).toBeUndefined();

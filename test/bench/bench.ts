@@ -1,3 +1,4 @@
+import { runCompileBench } from './compile-bench.ts';
 import { runGrantBench } from './grant-bench.ts';
 import { readOptions } from './options.ts';
 import { runScopeBench } from './scope-bench.ts';
@@ -10,6 +11,7 @@ const BENCHES: Readonly<Record<string, (words: readonly string[]) => Promise<voi
   grant: (words) => runGrantBench(readOptions(words)),
   search: (words) => runSearchBench(readOptions(words)),
   sessions: (words) => runSessionBench(readOptions(words)),
+  compile: (words) => runCompileBench(readOptions(words)),
 };
 
 const [name = '', ...words] = process.argv.slice(2);

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { serve } from '@hono/node-server';
 import { Hono } from 'hono';
+import { compileSettings } from '../../sessions/compile-settings.ts';
 import { createApp } from '../../gateway/app.ts';
 import { readConfig } from '../../gateway/config.ts';
 import { createKeys, openKeys } from '../../gateway/keys.ts';
@@ -51,7 +52,10 @@ export async function openHttpCases(database: BenchDatabase, asking: Asking): Pr
     return context.json(row ?? {});
   });
   const { database: timed, takeMs } = timedDatabase(gateway);
-  const ours = await listen(createApp({ database: timed, keys, config, issuers: new Map() }).fetch);
+  const ours = await listen(
+    createApp({ database: timed, keys, config, issuers: new Map(), compiling: compileSettings() })
+      .fetch,
+  );
   const theirs = await listen(plain.fetch);
   const agent = new Agent({ keepAlive: true, maxSockets: 1 });
 

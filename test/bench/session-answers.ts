@@ -1,4 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
+import { markOfCall } from '../../sessions/arrangement.ts';
+import type { CompiledLog } from '../../sessions/compile-shape.ts';
 import type { LogEntry } from '../../sessions/entry-shape.ts';
 import { wordAt } from './grant-cases.ts';
 import type { BenchDatabase } from './server.ts';
@@ -23,8 +25,7 @@ export async function compareLog(database: BenchDatabase, measured: MeasuredLog)
     entries.map(({ blocks }) => blocks);
 
   const { result: compiled } = granted(await read.log.compile());
-  const content = compiled.messages.map((message) => message.content);
-  same('A compile', content, shown);
+  same('A compile', blocksByEntry(compiled), withoutLoneCalls(shown));
 
   const after = `${read.ids[0] ?? ''}.1`;
   const { result: page } = granted(await read.log.entries({ limit: PAGE, after }));
@@ -42,6 +43,31 @@ export async function compareLog(database: BenchDatabase, measured: MeasuredLog)
   same('A plain select', blocksOf(await plainBlocks(database, read)), stored);
   same('The view', blocksOf(await viewedBlocks(database, measured)), shown);
   return compared;
+}
+
+/** What a compile sent of each entry, which may be in several messages. */
+function blocksByEntry({ messages, provenance }: CompiledLog): unknown[] {
+  const found = new Map<string, unknown[]>();
+  for (const [nth, { kind, entry = '' }] of provenance.entries()) {
+    if (kind !== 'entry') continue;
+    found.set(entry, [...(found.get(entry) ?? []), ...(messages[nth]?.content ?? [])]);
+  }
+  return [...found.values()];
+}
+
+/** Blocks as a compile sends them: a call without its result, which a log may end with, gives way to a text. */
+function withoutLoneCalls(entries: readonly unknown[][]): unknown[] {
+  const all = entries as readonly LogEntry['blocks'][];
+  const answered = new Set(
+    all.flat().flatMap((block) => (block.type === 'tool_result' ? [block.call] : [])),
+  );
+  return all.map((blocks) =>
+    blocks.map((block) =>
+      block.type === 'tool_call' && !answered.has(block.id)
+        ? { type: 'text', text: markOfCall(block.name) }
+        : block,
+    ),
+  );
 }
 
 /** Blocks as a view gives them: without the field that says for whom. */

@@ -130,7 +130,7 @@ export function viewedBlocks(
 ) {
   return sql<Row[]>`
     select v.blocks from earshot.log_view(1, ${read.caller.session}, ${length},
-      ${sql.array([...readers])}::text[]) v
+      ${sql.array([...readers])}::text[], 'resident', null) v
     order by v.pos`;
 }
 

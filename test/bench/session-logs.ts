@@ -58,7 +58,8 @@ export async function fillLogs(
   return logs;
 }
 
-async function fillLog(
+/** Fills a log of its own with the entries that are drawn. */
+export async function fillLog(
   { gateway }: BenchDatabase,
   audience: Audience,
   length: number,
@@ -83,7 +84,7 @@ export function granted<Value>(answer: ({ readonly ok: true } & Value) | LogRefu
 }
 
 /** The words of the messages: common ones often, rare ones seldom. */
-async function phrasesOf({ superuser: { sql } }: BenchDatabase): Promise<string[]> {
+export async function phrasesOf({ superuser: { sql } }: BenchDatabase): Promise<string[]> {
   const rows = await sql<{ phrase: string }[]>`select phrase from bench.phrases order by id`;
   return rows.map(({ phrase }) => phrase);
 }
@@ -105,11 +106,11 @@ const SHAPES: readonly (readonly ['user' | 'agent', ...Kind[]])[] = [
   ['agent', 'tool_result', 'text'],
   ['user', 'text'],
   ['agent', 'text', 'text', 'tool_call'],
-  ['agent', 'text'],
+  ['agent', 'tool_result', 'text'],
 ];
 
 /** Draws entries of some 400 characters of text, the same ones for each use but for the readers of their blocks. */
-function drawEntries(
+export function drawEntries(
   phrases: readonly string[],
   use: Use,
   audiences: readonly string[][],

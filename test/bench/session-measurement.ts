@@ -1,4 +1,4 @@
-import { findAudiences } from './audiences.ts';
+import { findAudiences, type Audience } from './audiences.ts';
 import { floorCases } from './floor.ts';
 import { measure, type Effort, type Measurement } from './measurement.ts';
 import type { BenchDatabase } from './server.ts';
@@ -39,9 +39,7 @@ export async function measureSessions(
   effort: Effort & LogLengths,
   say: (line: string) => void,
 ): Promise<SessionResult> {
-  const groups = await findAudiences(database, { audiencesEach: 1 });
-  const audience = groups.find(({ name }) => name === GROUP)?.audiences[0];
-  if (audience === undefined) throw new Error(`The data has no audience ${GROUP}.`);
+  const audience = await threadOf(database);
   const all: MeasuredLog[] = [];
   for (const length of effort.lengths ?? [2_000, 20_000]) {
     say(`Filling logs of ${length} entries.`);
@@ -63,10 +61,23 @@ export async function measureSessions(
   return { logs, compared, measured };
 }
 
+/** The people whose thread the logs are of. */
+export async function threadOf(database: BenchDatabase): Promise<Audience> {
+  const groups = await findAudiences(database, { audiencesEach: 1 });
+  const audience = groups.find(({ name }) => name === GROUP)?.audiences[0];
+  if (audience === undefined) throw new Error(`The data has no audience ${GROUP}.`);
+  return audience;
+}
+
+/** The tables that a log is in, and what is written at each call of it. */
+const TABLES = [
+  ...['log_entries', 'log_sources', 'log_appends', 'log_heads', 'log_summaries', 'log_sends'],
+  ...['namespaces', 'ledger_entries', 'decisions'],
+];
+
 /** What the server would do by itself some time later, and then while something is measured. */
-async function settle({ superuser: { sql } }: BenchDatabase): Promise<void> {
-  for (const table of ['log_entries', 'log_appends', 'log_heads', 'namespaces', 'decisions'])
-    await sql.unsafe(`vacuum (analyze) earshot.${table}`);
+export async function settle({ superuser: { sql } }: BenchDatabase): Promise<void> {
+  for (const table of TABLES) await sql.unsafe(`vacuum (analyze) earshot.${table}`);
 }
 
 async function sizeOf(

@@ -21,7 +21,8 @@ export function sessionTables(result: SessionResult): Record<string, Table> {
   };
 }
 
-function floorTable({ measured }: SessionResult): Table {
+/** The floor of a run. */
+export function floorTable({ measured }: Pick<SessionResult, 'measured'>): Table {
   const find = byName(measured);
   const lookup = find(PRIMARY_KEY).p50;
   return {
@@ -104,7 +105,8 @@ export function sessionSection(result: SessionResult, where: string, command: st
     '',
     'Every call checks the grant and records what was decided; one that reads also raises the watermark before, and commits ' +
       'that. Each log is there twice: what is appended and edited goes to the second, which grows by it. Entries ' +
-      'name no messages that they came from.',
+      'name no messages that they came from. A compile stores nothing before it and has no summaries; it counts the tokens of all that ' +
+      'it sends, from memory after the first time, and puts on record that it was sent.',
     '',
     ...Object.entries(sessionTables(result)).flatMap(([title, table]) => [
       `### ${title}`,

@@ -203,6 +203,11 @@ const PRODUCED: Partial<Record<RefusalCode, () => Promise<Verdict>>> = {
     await log.compile();
     return log.edit(id, '1', [text('It sang.', 'ana')]);
   },
+  over_budget: async () => {
+    const log = logOf(gateway, turn);
+    await log.append(entry(text('It sang.')));
+    return log.compile({ budget: 1 });
+  },
   invalid_input: () => turn.tool('search', { query: 7 }),
   too_large: () => turn.tool('search', { query: 'x'.repeat(30_000) }),
   rate_limited: async () => {
@@ -240,7 +245,6 @@ const PRODUCED: Partial<Record<RefusalCode, () => Promise<Verdict>>> = {
 
 /** Codes that nothing produces yet, by what will. */
 const TO_COME: Partial<Record<RefusalCode, string>> = {
-  over_budget: 'the budgeted compile of the context log',
   backend_incomplete: 'retrieval backends beside the database',
 };
 

@@ -1,4 +1,4 @@
-import type { TestGateway } from '../support/gateway.ts';
+import { ok, type TestGateway } from '../support/gateway.ts';
 import { logOf } from '../support/log.ts';
 import type { Delivery, TestOrganization, TestTurn } from '../support/organization.ts';
 
@@ -24,6 +24,8 @@ export interface Surroundings {
   readonly delivery: Delivery;
   /** The id of an entry in the log of the turn's session. */
   readonly entry: string;
+  /** Which entries a summary of it alone is of, as its input says. */
+  readonly state: string;
   /** A fork of that session, to be closed: the session itself is used on. */
   readonly fork: string;
 }
@@ -43,11 +45,13 @@ export async function surroundingsOf(gateway: TestGateway): Promise<Surroundings
   const turn = await acme.turn(request);
   await turn.search('canary');
   const { body: delivery } = await turn.propose('the canary sang');
-  const [entry = ''] = await logOf(gateway, turn).append({
+  const log = logOf(gateway, turn);
+  const [entry = ''] = await log.append({
     ...{ role: 'agent', participant: 'assistant', blocks: [{ type: 'text', text: 'canary' }] },
   });
-  const { session: fork } = await logOf(gateway, turn).fork('aside');
-  return { gateway, acme, turn, delivery, entry, fork };
+  const { state = '' } = ok(await log.summaryInput(entry, entry));
+  const { session: fork } = await log.fork('aside');
+  return { gateway, acme, turn, delivery, entry, state, fork };
 }
 
 /** One sound request for each route that asks who calls. */
@@ -56,6 +60,7 @@ export function soundRequests({
   turn,
   delivery,
   entry,
+  state,
   fork,
 }: Surroundings): SoundRequest[] {
   const { ingest, operator, bridge, deliver } = gateway.tokens;
@@ -74,6 +79,12 @@ export function soundRequests({
     ...(json !== undefined && { json }),
     ...more,
   });
+  const injection = {
+    source: 'host',
+    parts: [{ text: 'canary', sources: [{ conversation: 'thread', seq: '1' }] }],
+    position: 'after_user',
+    placement: 'stored',
+  };
   const at = '/v1/organizations/{org}';
   const place = '/v1/organizations/acme';
   const room = `${place}/conversations/thread`;
@@ -124,7 +135,38 @@ export function soundRequests({
     tool('thread', { conversation: 'thread', seq: '1', limit: 3 }),
     tool('list_conversations', { limit: 3, recipient: 'ben' }),
     { method: 'GET', route: '/v1/tools', path: '/v1/tools', token: grant.token, scopes: [] },
+    {
+      method: 'POST',
+      route: '/v1/retrieve',
+      path: `/v1/retrieve?session=${grant.sessionId}&audience=${grant.audienceHash}`,
+      token: grant.token,
+      scopes: [],
+      json: {
+        calls: [
+          { tool: 'search', arguments: { query: 'canary', limit: 3, author: 'ana' } },
+          { tool: 'read', arguments: { conversation: 'thread', fromSeq: '1', limit: 3 } },
+          { tool: 'around', arguments: { conversation: 'thread', seq: '1', before: 1, after: 1 } },
+          { tool: 'thread', arguments: { conversation: 'thread', seq: '1', limit: 3 } },
+          { tool: 'list_conversations', arguments: { limit: 3, recipient: 'ben' } },
+        ],
+        store: true,
+        source: 'recalled',
+      },
+    },
     session('GET', ''),
+    session(
+      'POST',
+      '/summaries',
+      {
+        from: entry,
+        to: entry,
+        state,
+        text: 'a bird',
+        sources: [{ conversation: 'thread', seq: '1' }],
+      },
+      { key: 'summary' },
+    ),
+    session('GET', '/summaries'),
     session(
       'POST',
       '/entries',
@@ -145,8 +187,22 @@ export function soundRequests({
       revision: '1',
       edit: { blocks: [{ type: 'text', text: 'canary' }] },
     }),
-    session('POST', '/compile'),
-    session('POST', '/preview'),
+    ...['/compile', '/preview'].map((reading) =>
+      session('POST', reading, {
+        budget: 10_000,
+        headTokens: 10,
+        recentTokens: 10,
+        maxEntryTokens: 100,
+        pruneToolResults: 1,
+        pins: [entry],
+        estimator: 'o200k_base',
+        model: 'large',
+        self: 'assistant',
+        injections: [injection],
+        format: 'anthropic',
+      }),
+    ),
+    session('POST', '/injections', { injections: [injection] }),
     session('POST', '/search', { query: 'canary', limit: 3 }),
     session('POST', '/summary-input', { from: entry, to: entry }),
     session('GET', '/pins'),

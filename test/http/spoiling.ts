@@ -59,6 +59,19 @@ export const OPTIONAL = new Set([
   'audience',
   'agent',
   'reader',
+  'budget',
+  'headTokens',
+  'recentTokens',
+  'maxEntryTokens',
+  'pruneToolResults',
+  'estimator',
+  'model',
+  'self',
+  'position',
+  'placement',
+  'format',
+  'store',
+  'source',
 ]);
 
 export type Path = readonly (string | number)[];

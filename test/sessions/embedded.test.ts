@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { openGateway, type EmbeddedGateway } from '../../gateway/public.ts';
 import { openTestGateway, type TestGateway } from '../support/gateway.ts';
-import { entry, logOf, text } from '../support/log.ts';
+import { entry, logOf, text, entryMessages } from '../support/log.ts';
 import type { TestTurn } from '../support/organization.ts';
 
 // The gateway inside another program: the same log, with the same checks.
@@ -46,7 +46,7 @@ test('a log is the one that the routes give', async () => {
   await logOf(gateway, turn).append(entry(text('over HTTP')));
   expect(appended).toMatchObject({ ok: true });
   const compiled = await log.compile();
-  expect(compiled.ok && compiled.result.messages.flatMap(({ content }) => content)).toEqual([
+  expect(compiled.ok && entryMessages(compiled.result).flatMap(({ content }) => content)).toEqual([
     text('embedded'),
     text('over HTTP'),
   ]);

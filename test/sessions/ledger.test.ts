@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { holdOpen, whenBlocked } from '../http/blocked.ts';
 import { ok, openTestGateway, type TestGateway } from '../support/gateway.ts';
-import { entry, logOf, text, type TestLog } from '../support/log.ts';
+import { entry, logOf, text, type TestLog, entryProvenance } from '../support/log.ts';
 import type { TestOrganization, TestTurn } from '../support/organization.ts';
 
 // What a session was shown, asked again before it is built on, and before anything made from it leaves.
@@ -163,7 +163,7 @@ describe('a source of an entry', () => {
 
   test('is told with what was compiled', async () => {
     const [id] = await log.append(fromNotes);
-    expect(ok(await log.compile()).provenance).toEqual([
+    expect(entryProvenance(ok(await log.compile()))).toEqual([
       {
         entry: id,
         revision: '1',

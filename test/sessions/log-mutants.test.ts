@@ -2,12 +2,18 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { openTestGateway, type TestGateway } from '../support/gateway.ts';
 import { withMutant, type Mutant } from '../worlds/mutant.ts';
 import { openHouse, type LogHouse, type Way } from './log-house.ts';
+import { ADDRESSED } from './ways-addressed.ts';
 import { WAYS_ALONG } from './ways-along.ts';
 import { ANNOUNCED } from './ways-announced.ts';
 import { BOUND } from './ways-bound.ts';
+import { HANDED_ON } from './ways-handed-on.ts';
+import { INJECTED, INJECTION_KEPT } from './ways-injected.ts';
 import { NARROWING } from './ways-narrowed.ts';
 import { WAYS_OUT } from './ways-out.ts';
 import { OWNERSHIP } from './ways-owned.ts';
+import { SENT } from './ways-sent.ts';
+import { SUMMARIZED } from './ways-summaries.ts';
+import { SUMMARIES_BOUND, SUMMARIZING } from './ways-summarizing.ts';
 
 // What a log keeps to itself, way by way, and that it would be seen if it did not: each check is taken away in turn.
 
@@ -36,6 +42,14 @@ describe.each<Way>([
   ...ANNOUNCED,
   ...NARROWING,
   ...BOUND,
+  ...SUMMARIZED,
+  ...SUMMARIZING,
+  ...SUMMARIES_BOUND,
+  ...SENT,
+  ...INJECTED,
+  ...INJECTION_KEPT,
+  ...ADDRESSED,
+  ...HANDED_ON,
 ])('$way', ({ holds, mutants }) => {
   test('as it is', () => holds(house));
 

@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { expect } from 'vitest';
+import type { CompiledLog } from '../../sessions/compile-shape.ts';
 import type { Answer, TestGateway } from '../support/gateway.ts';
-import { logOf, type TestLog } from '../support/log.ts';
+import { logOf, type TestLog, entryMessages, entryProvenance } from '../support/log.ts';
 import type { TestTurn } from '../support/organization.ts';
 import type { Step, StepOf } from './log-steps.ts';
 import { PlainLog, PlainTurn, type Outcome, type Question } from './plain-log.ts';
@@ -77,9 +78,9 @@ export class Play {
           });
           ({ complete } = page.body as { complete: boolean });
         }
-        const { provenance } = held.body as { provenance: { entry: string; revision: string }[] };
+        const told = entryProvenance(held.body as CompiledLog);
         expect(place.given).toEqual(
-          expect.arrayContaining(provenance.map(({ entry, revision }) => `${entry}.${revision}`)),
+          expect.arrayContaining(told.map(({ entry, revision }) => `${entry}.${revision}`)),
         );
       }
     }
@@ -323,10 +324,24 @@ function bodyOf<Body>({ status, body }: Answer<Body>): Body | undefined {
 }
 
 /** An answer without what no rule foretells. */
-function plainly(body: unknown): unknown {
-  const left = new Set(['decision', 'writtenAt', 'epoch', 'policyRevision']);
+function plainly(given: unknown): unknown {
+  const body =
+    typeof given === 'object' && given !== null && 'stats' in given
+      ? plainCompile(given as CompiledLog)
+      : given;
+  const left = new Set(['decision', 'writtenAt', 'epoch', 'policyRevision', 'state']);
   const text = JSON.stringify(body);
   return JSON.parse(text, (key, value: unknown) => (left.has(key) ? undefined : value));
+}
+
+/** What of a compile the plain rules foretell. */
+function plainCompile(compiled: CompiledLog) {
+  const { entries, blocks } = compiled.stats;
+  return {
+    messages: entryMessages(compiled),
+    provenance: entryProvenance(compiled),
+    stats: { entries, blocks },
+  };
 }
 
 export function pick<Value>(of: readonly Value[], n: number): Value {

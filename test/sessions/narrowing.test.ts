@@ -1,7 +1,14 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { holdOpen, whenBlocked } from '../http/blocked.ts';
 import { ok, openTestGateway, type TestGateway } from '../support/gateway.ts';
-import { entry, logOf, text, type TestLog } from '../support/log.ts';
+import {
+  entry,
+  logOf,
+  text,
+  type TestLog,
+  entryMessages,
+  entryProvenance,
+} from '../support/log.ts';
 import type { TestOrganization } from '../support/organization.ts';
 
 // Hiding what may have been read already: nothing takes a block out of a summary or a request.
@@ -139,7 +146,7 @@ describe('an edit', () => {
       entry({ ...text('plain'), replay }, { ...text('of ben', 'ben'), replay }),
     );
     ok(await log.edit(mixed, '1', [text('plain', 'ana')]));
-    const { messages } = ok(await (await reader('ben')).compile());
+    const messages = entryMessages(ok(await (await reader('ben')).compile()));
     expect(messages.at(-1)?.content).toEqual([text('of ben')]);
   });
 
@@ -155,8 +162,8 @@ describe('an edit', () => {
     const edit = { blocks: [text('new')], sources: [source('3', 0)] };
     ok(await ana.call('PATCH', `/entries/${mixed}`, { revision: '1', edit }));
     const seqs = async (of: TestLog) =>
-      ok(await of.compile())
-        .provenance.at(-1)
+      entryProvenance(ok(await of.compile()))
+        .at(-1)
         ?.sources?.map(({ seq }) => seq);
     expect(await seqs(ana)).toEqual(['3']);
     expect(await seqs(await reader('ben'))).toEqual(['1', '3']);
@@ -211,7 +218,7 @@ describe('two connections', () => {
     await whenBlocked(gateway, 2);
     await held.commit();
     expect((await edit).code).toBe('narrowing_refused');
-    expect(ok(await read).messages).toHaveLength(1);
+    expect(entryMessages(ok(await read))).toHaveLength(1);
     await gateway.owner.unsafe('drop trigger zz_hold on earshot.namespaces');
   });
 

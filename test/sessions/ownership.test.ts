@@ -30,21 +30,34 @@ beforeAll(async () => {
 
 afterAll(() => gateway.close());
 
+const theirs = { source: 'theirs', parts: [{ text: 'theirs' }] };
+
 /** Every route of a session, with what it takes. */
 const routes: [method: string, path: () => string, json?: () => object][] = [
   ['GET', () => ''],
   ['POST', () => '/entries', () => ({ entries: [entry(text('theirs'))] })],
+  ['POST', () => '/entries?agent=resident', () => ({ entries: [entry(text('theirs'))] })],
   ['GET', () => '/entries'],
+  ['GET', () => '/entries?agent=resident'],
+  ['GET', () => '/entries?agent=nobody'],
   ['PATCH', () => `/entries/${id}`, () => ({ revision: '1', edit: { blocks: [text('theirs')] } })],
-  ['POST', () => '/compile'],
-  ['POST', () => '/preview'],
+  ['POST', () => '/compile', () => ({ injections: [theirs] })],
+  ['POST', () => '/preview', () => ({ injections: [theirs] })],
   ['POST', () => '/search', () => ({ query: 'canary' })],
   ['POST', () => '/summary-input', () => ({ from: id, to: id })],
+  ['POST', () => '/summaries', () => ({ from: id, to: id, state: '0'.repeat(64), text: 'theirs' })],
+  ['GET', () => '/summaries'],
+  ['POST', () => '/injections', () => ({ injections: [theirs] })],
   ['GET', () => '/pins'],
   ['PUT', () => `/pins/${id}`],
   ['DELETE', () => `/pins/${id}`],
   ['POST', () => '/namespaces', () => ({ name: 'theirs' })],
   ['POST', () => '/fork', () => ({ name: 'theirs' })],
+  [
+    'POST',
+    () => '/v1/retrieve?session={session}',
+    () => ({ calls: [{ tool: 'search', arguments: { query: 'question' } }], store: true }),
+  ],
   ['PUT', () => '/primary', () => ({ agent: 'resident' })],
   ['POST', () => '/close'],
 ];
@@ -65,7 +78,12 @@ async function ask(
   audience: string,
   [method, path, json]: (typeof routes)[number],
 ) {
-  return gateway.send(method, `/v1/sessions/${session}${path()}${audience}`, {
+  const asked = path();
+  const place = asked.startsWith('/v1/')
+    ? asked.replace('{session}', session)
+    : `/v1/sessions/${session}${asked}`;
+  const stated = place.includes('?') ? audience.replace('?', '&') : audience;
+  return gateway.send(method, `${place}${stated}`, {
     token,
     key: 'theirs',
     ...(json !== undefined && { json: json() }),
@@ -116,7 +134,7 @@ describe.each(Object.entries(others))('a grant %s', (_which, open) => {
 });
 
 describe('the own grant', () => {
-  test.each(routes.slice(0, 14).map((route) => [`${route[0]} ${route[1]()}`, route] as const))(
+  test.each(routes.slice(0, -1).map((route) => [`${route[0]} ${route[1]()}`, route] as const))(
     'is refused by %s without the audience, with an empty one, and with another',
     async (_title, route) => {
       const asked = (audience: string) => ask(mine.grant.token, log.session, audience, route);

@@ -1,6 +1,13 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { ok, openTestGateway, type TestGateway } from '../support/gateway.ts';
-import { entry, logOf, text, type TestLog } from '../support/log.ts';
+import {
+  entry,
+  logOf,
+  text,
+  type TestLog,
+  entryMessages,
+  entryProvenance,
+} from '../support/log.ts';
 import type { TestOrganization, TestTurn } from '../support/organization.ts';
 
 // What each reader of a log is shown of it, by every way out.
@@ -45,7 +52,7 @@ describe('a compile', () => {
     const seen = async (of: TestLog) => {
       const compiled = ok(await of.compile());
       expect(JSON.stringify(compiled)).not.toContain('audience');
-      return compiled.messages.map(({ content }) => content.map((block) => block.text));
+      return entryMessages(compiled).map(({ content }) => content.map((block) => block.text));
     };
     expect(await seen(await reader('ana'))).toEqual([
       ['plain one', 'ana only CANARY'],
@@ -64,15 +71,16 @@ describe('a compile', () => {
 
   test('tells the entries and blocks that it holds, and no others', async () => {
     const ids = await mixedLog();
-    const { provenance, stats } = ok(await log.compile());
-    expect(provenance.map(({ entry }) => entry)).toEqual([ids[0], ids[2], ids[4]]);
-    expect(stats).toEqual({ entries: 3, blocks: 3 });
+    const compiled = ok(await log.compile());
+    expect(entryProvenance(compiled).map(({ entry }) => entry)).toEqual([ids[0], ids[2], ids[4]]);
+    expect(compiled.stats).toMatchObject({ entries: 3, blocks: 3 });
     const { entries, blocks } = ok(await log.describe());
     expect([entries, blocks]).toEqual(['3', '3']);
   });
 
   test('is the same when it is previewed', async () => {
     await mixedLog();
+    ok(await log.compile());
     const { decision: _first, ...compiled } = ok(await log.compile()) as { decision?: string };
     const { decision: _second, ...previewed } = ok(await log.preview()) as { decision?: string };
     expect(previewed).toEqual(compiled);
@@ -104,7 +112,7 @@ describe('a compile', () => {
       entry({ ...text('kept'), replay: shared }, { ...text('ben CANARY', 'ben'), replay: shared }),
       entry(text('whole'), { type: 'raw', provider: 'lab', value: 'sound' }),
     );
-    const { messages } = ok(await log.compile());
+    const messages = entryMessages(ok(await log.compile()));
     expect(messages.map(({ content }) => content)).toEqual([
       [text('open')],
       [text('kept')],
@@ -119,10 +127,8 @@ describe('a compile', () => {
     const call = { type: 'tool_call', id: 'c', name: 'send', arguments: { audience: ['x'] } };
     const result = { type: 'tool_result', call: 'c', value: { audience: 'all' } };
     await log.append(entry(call), entry(result));
-    expect(ok(await log.compile()).messages.map(({ content }) => content)).toEqual([
-      [call],
-      [result],
-    ]);
+    const messages = entryMessages(ok(await log.compile()));
+    expect(messages.map(({ content }) => content)).toEqual([[call], [result]]);
   });
 });
 
@@ -261,9 +267,7 @@ describe('what an older version stored in another place', () => {
 
   test('is shown to whom it names', async () => {
     await stored([{ type: 'tool_call', id: 'c', name: 'x', arguments: {}, audience: ['ben'] }]);
-    const { messages } = ok(await (await reader('ben')).compile());
-    expect(messages[0]?.content).toEqual([
-      { type: 'tool_call', id: 'c', name: 'x', arguments: {} },
-    ]);
+    const { entries } = ok(await (await reader('ben')).entries());
+    expect(entries[0]?.blocks).toEqual([{ type: 'tool_call', id: 'c', name: 'x', arguments: {} }]);
   });
 });

@@ -201,7 +201,8 @@ export const WAYS_ALONG: readonly Way[] = [
         { ...text('CANARY'), audience: ['ana', 7] },
       ]) {
         const [id = ''] = await log.append(said(text('a word'), text('replaced')));
-        const blocks = JSON.stringify([text('a word'), block]);
+        const call = { type: 'tool_call', id: 'c', name: 'look', arguments: {} };
+        const blocks = JSON.stringify([text('a word'), call, block]);
         await gateway.owner`
           update earshot.log_entries set blocks = ${blocks}::text::jsonb where id = ${id}`;
         hides(await ana.compile());

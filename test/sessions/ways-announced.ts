@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { decodeJwt } from 'jose';
 import { expect } from 'vitest';
 import { digestOf } from '../../gateway/tokens/grant-token.ts';
-import { CompiledLog } from '../../sessions/view-shape.ts';
+import { CompileMaterial } from '../../sessions/compile-material.ts';
 import { readLog } from '../../sql/context-log.ts';
 import { ok, type Answer } from '../support/gateway.ts';
 import { text, type TestLog } from '../support/log.ts';
@@ -146,7 +146,7 @@ export const ANNOUNCED: readonly Way[] = [
       ok(await log.compile());
       const answer = await directly(gateway, turn, undefined, '1');
       if (!answer.ok) throw new Error(answer.code);
-      expect(answer.result.messages.map(({ content }) => content)).toEqual([[text('second')]]);
+      expect(answer.result.entries.map(({ blocks }) => blocks)).toEqual([[text('second')]]);
     },
     mutants: [
       change('it is read as of the mark', 'look', 'mark := place.watermark', 'mark := p_mark'),
@@ -155,7 +155,7 @@ export const ANNOUNCED: readonly Way[] = [
 ];
 
 /** Reads by the door itself, with a mark of choice. */
-function directly(
+export function directly(
   { gateway }: LogHouse['gateway'],
   { grant }: TestTurn,
   namespace: string | undefined,
@@ -166,5 +166,5 @@ function directly(
     session: grant.sessionId,
     audienceHash: grant.audienceHash,
   };
-  return readLog(gateway.database, caller, namespace, 'compile', {}, mark, CompiledLog);
+  return readLog(gateway.database, caller, namespace, 'compile', {}, mark, CompileMaterial);
 }

@@ -20,8 +20,9 @@ async function isHeld(turn: TestTurn): Promise<void> {
 }
 
 const NAMED = 'named_in_all(p_org, restricted, p_readers)';
+const NAMED_THERE = 'named_in_all(org, restricted, p_readers)';
 const READS = [
-  ['a compile', 'compile_log', NAMED, (ana: TestLog) => ana.compile()],
+  ['a compile', 'compile_log', NAMED_THERE, (ana: TestLog) => ana.compile()],
   ['a page of entries', 'list_log', NAMED, (ana: TestLog) => ana.entries()],
   ['a search', 'search_log', NAMED, (ana: TestLog) => ana.search('word')],
   [
@@ -33,7 +34,7 @@ const READS = [
   [
     'a summary input',
     'summary_input',
-    NAMED,
+    NAMED_THERE,
     (ana: TestLog, id: string) => ana.summaryInput(id, id),
   ],
   [
@@ -45,12 +46,7 @@ const READS = [
       return ana.pins();
     },
   ],
-  [
-    'a look at how much there is',
-    'describe_log',
-    'named_in_all(org, restricted, p_readers)',
-    (ana: TestLog) => ana.describe(),
-  ],
+  ['a look at how much there is', 'describe_log', NAMED_THERE, (ana: TestLog) => ana.describe()],
 ] as const;
 
 const KEPT = [

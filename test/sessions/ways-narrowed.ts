@@ -16,7 +16,12 @@ export const NARROWING: readonly Way[] = [
       refuses(await log.by(writer).edit(id, '1', forAna), 'narrowing_refused');
     },
     mutants: [
-      change('the watermark is not asked', 'edit_log', ' or n.watermark >= first)', ')'),
+      change(
+        'the watermark is not asked',
+        'edit_log',
+        ' or n.watermark >= kept.first_change)',
+        ')',
+      ),
       change(
         'no block is taken',
         'narrows',
@@ -38,8 +43,8 @@ export const NARROWING: readonly Way[] = [
       change(
         'the last revision alone is asked',
         'edit_log',
-        'select e.first_change into first',
-        'select e.change into first',
+        'select e.first_change, e.addressee,',
+        'select e.change as first_change, e.addressee,',
       ),
     ],
   },
@@ -55,8 +60,8 @@ export const NARROWING: readonly Way[] = [
       change(
         'its watermark alone is asked',
         'edit_log',
-        '(n.reader is distinct from place.reader or n.watermark >= first)',
-        'n.watermark >= first',
+        '(n.reader is distinct from place.reader or n.watermark >= kept.first_change)',
+        'n.watermark >= kept.first_change',
       ),
     ],
   },

@@ -12,12 +12,15 @@ const whole = (routine: string, ...around: [before: string, after: string]) => {
     `${before}whole_view(${after}`,
   );
 };
+/** A view with the injections of the own namespace in it. */
+const OWN = 'org, p_session, p_mark, p_readers, p_place.agent, p_place.name) v';
+
 const toAna = (what: string) =>
   change(
     'it is made for another reader',
     'look',
-    `when '${what}' then compile_log(org, held.id, mark, readers)`,
-    `when '${what}' then compile_log(org, held.id, mark, array['ana'])`,
+    `when '${what}' then compile_log(p_call.live, held.id, mark, readers,`,
+    `when '${what}' then compile_log(p_call.live, held.id, mark, array['ana'],`,
   );
 
 /** Each way in which what a log holds gets out of it, and what keeps others' blocks from coming along. */
@@ -30,7 +33,7 @@ export const WAYS_OUT: readonly Way[] = [
     },
     mutants: [
       toAna('compile'),
-      whole('compile_log', 'from ', 'p_org, p_session, p_mark, p_readers) v\n  left join'),
+      whole('compile_log', 'from ', `${OWN}\n  left join sourced`),
       change(
         'the view is of nobody',
         'log_view',
@@ -105,10 +108,7 @@ export const WAYS_OUT: readonly Way[] = [
       const { ben } = await mixedLog((await enter()).log);
       hides(await ben.preview());
     },
-    mutants: [
-      toAna('preview'),
-      whole('compile_log', 'from ', 'p_org, p_session, p_mark, p_readers) v\n  left join'),
-    ],
+    mutants: [toAna('preview'), whole('compile_log', 'from ', `${OWN}\n  left join sourced`)],
   },
   {
     way: 'what is given to be summarized holds no block for another reader',
@@ -116,20 +116,16 @@ export const WAYS_OUT: readonly Way[] = [
       const { ben, shared, last } = await mixedLog((await enter()).log);
       hides(await ben.summaryInput(shared, last));
     },
-    mutants: [
-      whole('summary_input', 'from ', 'p_org, p_session, p_mark, p_readers) v\n  left join'),
-    ],
+    mutants: [whole('summary_input', 'from ', `${OWN}\n  left join`)],
   },
   {
     way: 'an entry for another reader is not there to be summarized',
     async holds({ enter }) {
       const { ben, ofAna, last } = await mixedLog((await enter()).log);
-      refuses(await ben.summaryInput(ofAna, ofAna), 'not_found');
       refuses(await ben.summaryInput(ofAna, last), 'not_found');
+      refuses(await ben.summaryInput(ofAna, ofAna), 'not_found');
     },
-    mutants: [
-      whole('summary_input', 'from ', 'p_org, p_session, p_mark, p_readers) v\n  where v.id'),
-    ],
+    mutants: [whole('ends_of', 'from ', '')],
   },
   {
     way: 'a pinned range holds no block for another reader',
@@ -138,7 +134,13 @@ export const WAYS_OUT: readonly Way[] = [
       ok(await ben.pin(shared));
       hides(await ben.pins());
     },
-    mutants: [whole('pinned_log', 'from ', 'p_org, p_session, p_mark, p_readers) v\n  join')],
+    mutants: [
+      whole(
+        'pinned_log',
+        'from ',
+        'p_org, p_session, p_mark, p_readers, p_place.agent, null) v\n  join',
+      ),
+    ],
   },
   {
     way: 'the pins of another place are not among the own',
@@ -152,7 +154,7 @@ export const WAYS_OUT: readonly Way[] = [
       change(
         'every place’s pins are shown',
         'pinned_log',
-        'and p.namespace = p_namespace and p.position = v.pos\n  left join',
+        'and p.namespace = p_place.name and p.position = v.pos\n  left join',
         'and p.position = v.pos\n  left join',
       ),
     ],
@@ -246,7 +248,12 @@ export const WAYS_OUT: readonly Way[] = [
       expect(ok(await ben.describe()).namespaces.map(({ name }) => name)).toEqual(['of ben']);
     },
     mutants: [
-      change('all are given', 'describe_log', 'and n.reader is not distinct from p_reader', ''),
+      change(
+        'all are given',
+        'describe_log',
+        'and n.reader is not distinct from p_place.reader',
+        '',
+      ),
     ],
   },
 ];

@@ -1,11 +1,15 @@
 import { randomUUID } from 'node:crypto';
 import type { z } from '@hono/zod-openapi';
+import type { CompiledLog, CompileOptions } from '../../sessions/compile-shape.ts';
+import type { InjectionUnit } from '../../sessions/injections.ts';
+import type { SummarizedRange } from '../../sessions/summary-shape.ts';
 import type {
-  CompiledLog,
   LogPage,
   LogRange,
   SearchedLog,
   SessionDescription,
+  SummaryInput,
+  SummaryList,
 } from '../../sessions/view-shape.ts';
 import { ok, type Answer, type TestGateway } from './gateway.ts';
 import type { TestTurn } from './organization.ts';
@@ -18,6 +22,21 @@ export function text(text: string, ...audience: string[]) {
 /** What an agent wrote, of blocks. */
 export function entry(...blocks: object[]) {
   return { role: 'agent', participant: 'assistant', blocks };
+}
+
+/** The messages of a compile that are entries of the log: no marker, no summary and no injection. */
+export function entryMessages({ messages, provenance }: CompiledLog): CompiledLog['messages'] {
+  return messages.filter((_, nth) => provenance[nth]?.kind === 'entry');
+}
+
+/** What a compile tells of where these come from. */
+export function entryProvenance({ provenance }: CompiledLog) {
+  return provenance
+    .filter(({ kind }) => kind === 'entry')
+    .map(({ entry, revision, sources }) => ({
+      ...{ entry, revision },
+      ...(sources !== undefined && { sources }),
+    }));
 }
 
 type Page = Omit<z.infer<typeof LogPage>, 'more'> & { cursor?: string; complete: boolean };
@@ -49,13 +68,18 @@ export interface TestLog {
     revision: string,
     blocks: readonly object[],
   ): Promise<Answer<{ revision: string }>>;
-  compile(): Promise<Answer<CompiledLog>>;
-  /** The texts of a compile, in order. */
-  texts(): Promise<string[]>;
-  preview(): Promise<Answer<CompiledLog>>;
+  compile(options?: CompileOptions): Promise<Answer<CompiledLog>>;
+  /** The texts of a compile, in order, the marker at its end apart. */
+  texts(options?: CompileOptions): Promise<string[]>;
+  preview(options?: CompileOptions): Promise<Answer<CompiledLog>>;
+  inject(...units: InjectionUnit[]): Promise<Answer<{ outcomes: string[] }>>;
+  trySummarize(summary: object, key?: string): Promise<Answer<{ summary: string }>>;
+  /** Summarizes entries, from one to another, or summaries, as a host does: from their input. */
+  summarize(range: SummarizedRange, text: string): Promise<string>;
+  summaries(): Promise<Answer<SummaryList>>;
   entries(query?: string): Promise<Answer<Page>>;
   search(query: string): Promise<Answer<SearchedLog>>;
-  summaryInput(from: string, to: string): Promise<Answer<LogRange>>;
+  summaryInput(from: string, to: string): Promise<Answer<SummaryInput>>;
   pins(): Promise<Answer<LogRange>>;
   pin(id: string): Promise<Answer>;
   unpin(id: string): Promise<Answer>;
@@ -108,12 +132,22 @@ function logAt(send: TestGateway['send'], at: At): TestLog {
     tryAppend: (entries, key = randomUUID()) => call('POST', '/entries', { entries }, key),
     append: async (...entries) => ok(await log.tryAppend(entries)).ids,
     edit: (id, revision, blocks) => call('PATCH', `/entries/${id}`, { revision, edit: { blocks } }),
-    compile: () => call('POST', '/compile'),
-    texts: async () =>
-      ok(await log.compile()).messages.flatMap(({ content }) =>
-        content.map((block) => String(block.text)),
-      ),
-    preview: () => call('POST', '/preview'),
+    compile: (options) => call('POST', '/compile', options),
+    texts: async (options) => {
+      const { messages, provenance } = ok(await log.compile(options));
+      return messages
+        .filter((_, nth) => provenance[nth]?.kind !== 'marker')
+        .flatMap(({ content }) => content.map((block) => String(block.text)));
+    },
+    preview: (options) => call('POST', '/preview', options),
+    inject: (...injections) => call('POST', '/injections', { injections }),
+    trySummarize: (summary, key = randomUUID()) => call('POST', '/summaries', summary, key),
+    summarize: async (range, text) => {
+      const { state } = ok(await call<SummaryInput>('POST', '/summary-input', range));
+      return ok(await log.trySummarize({ ...range, ...(state !== undefined && { state }), text }))
+        .summary;
+    },
+    summaries: () => call('GET', '/summaries'),
     entries: (query = '') => call('GET', query === '' ? '/entries' : `/entries?${query}`),
     search: (query) => call('POST', '/search', { query }),
     summaryInput: (from, to) => call('POST', '/summary-input', { from, to }),

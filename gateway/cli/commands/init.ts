@@ -50,7 +50,7 @@ async function init(options: InitOptions, terminal: Terminal): Promise<void> {
         EXIT.refused,
         'revoked',
         `The client ${FIRST_CLIENT} was revoked, and does not come back; all else is there.`,
-        'Register another with `earshot client add`. `earshot ask` and `earshot explain` work as this one alone.',
+        'Register another with `earshot client add`. `earshot ask`, `compile` and `explain` work as this one alone.',
       );
     }
     const shown = madeClient || madeKeys || options.newToken;

@@ -1,0 +1,38 @@
+import {
+  calibrated,
+  estimatorNamed,
+  remembered,
+  type EstimatorName,
+  type TokenEstimator,
+} from './token-estimator.ts';
+
+/** What a gateway fixes for all compiles. */
+export interface CompileSettings {
+  /** An estimator by its name, calibrated for a model: one without a factor is counted as it is. */
+  estimator(name?: EstimatorName, model?: string): TokenEstimator;
+  /** How many bytes one source of injected context may store in a log in one turn. */
+  readonly injectionBytesPerTurn: number;
+}
+
+const MOST_REMEMBERED = 100_000;
+
+/** Settings with their own memory of counts, which are the same whenever they are made: to be made once. */
+export function compileSettings({
+  tokenFactors = {},
+  injectionBytesPerTurn = 262_144,
+}: {
+  readonly tokenFactors?: Readonly<Record<string, number>> | undefined;
+  readonly injectionBytesPerTurn?: number;
+} = {}): CompileSettings {
+  const counting = new Map<EstimatorName, TokenEstimator>();
+  return {
+    injectionBytesPerTurn,
+    estimator(name = 'o200k_base', model) {
+      const plain = counting.get(name) ?? remembered(estimatorNamed(name), MOST_REMEMBERED);
+      counting.set(name, plain);
+      const factor =
+        model !== undefined && Object.hasOwn(tokenFactors, model) ? tokenFactors[model] : undefined;
+      return factor === undefined ? plain : calibrated(plain, factor);
+    },
+  };
+}
