@@ -102,6 +102,13 @@ describe('what is asked of a compile', () => {
     expect(kept).toEqual((result('b', 100) as { blocks: object[] }).blocks[0]);
     expect(provenance.map((one) => one.pruned ?? false)).toEqual([false, true, false, false]);
   });
+
+  test('as the newest results leaves what is shorter than the mark that would stand for it', async () => {
+    const { log } = await logOf(house, call('a'), result('a', 10), call('b'), result('b', 100));
+    const { provenance, messages } = ok(await log.compile({ ...COUNTED, pruneToolResults: 0 }));
+    expect(provenance.map((one) => one.pruned ?? false)).toEqual([false, false, false, true]);
+    expect(messages[1]?.content).toEqual(result('a', 10).blocks);
+  });
 });
 
 describe('what a compile tells of itself', () => {

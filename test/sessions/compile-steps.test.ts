@@ -129,6 +129,13 @@ describe('windows and pins are named', () => {
     expect(steps).not.toContainEqual({ step: 'recentTokens', clears: true });
   });
 
+  test('not together where one of them frees as much', () => {
+    const summaries = [{ covers: [1], price: 14 }];
+    const steps = stepsOf(logOf([40, 50], summaries, { headTokens: 40, recentTokens: 50 }));
+    expect(steps).toContainEqual({ step: 'recentTokens', clears: false });
+    expect(steps.filter(({ step, needs }) => step === 'recentTokens' && needs)).toEqual([]);
+  });
+
   test('with what to summarize then, where there is no summary yet', () => {
     const steps = stepsOf(logOf([40, 50], [], { recentTokens: 90 }), 30);
     expect(steps).toContainEqual({ ...summarize(0, 1), needs: ['recentTokens'], clears: true });

@@ -92,6 +92,21 @@ describe('a summary of entries', () => {
   });
 });
 
+test('what was given to be summarized is hidden from nobody who was given it', async () => {
+  const { log, writer } = await house.enter();
+  const entries = await log.append(said(text('one')), said(text('two')), said(text('three')));
+  const [one = '', two = '', three = ''] = entries;
+  ok(await log.by(writer).edit(one, '1', [text('for ana', 'ana')]));
+  ok(await log.summaryInput(two, two));
+  expect((await log.by(writer).edit(two, '1', [text('for ana', 'ana')])).code).toBe(
+    'narrowing_refused',
+  );
+  // Whatever part of the log was asked for, all of it was announced.
+  expect((await log.by(writer).edit(three, '1', [text('for ana', 'ana')])).code).toBe(
+    'narrowing_refused',
+  );
+});
+
 describe('a summary of summaries', () => {
   test('is one level above the highest of them, of all their entries, and is sent in their place', async () => {
     const { log, ids } = await writtenLog(house);
