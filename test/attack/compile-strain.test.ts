@@ -316,7 +316,7 @@ describe('in haste', () => {
             ? logOf(gateway, { grant: { ...plain.grant, sessionId: forked.body.session } })
             : at;
         const write = async (agent: string) => {
-          const body = `${agent} ${worker.toString()} ${round.toString()}`;
+          const body = `${agent} ${worker.toString()} ${round.toString()} ${randomUUID()}`;
           const entries = [{ ...entry(text(body)), ...notes }];
           const path = `/entries?agent=${encodeURIComponent(agent)}`;
           const answer = await at.call('POST', path, { entries }, randomUUID());
