@@ -1,4 +1,4 @@
-import type { CompileSettings } from '../sessions/compile-settings.ts';
+import type { CompileSettings } from '../sessions/compile/compile-settings.ts';
 import type { Database } from '../sql/database.ts';
 import type { Config } from './config.ts';
 import type { Issuers } from './issuers.ts';

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import type { OpenAPIHono } from '@hono/zod-openapi';
-import { compileSettings } from '../sessions/compile-settings.ts';
+import { compileSettings } from '../sessions/compile/compile-settings.ts';
 import { openDatabase, type Database } from '../sql/database.ts';
 import { startEmbedded } from '../sql/embedded.ts';
 import { migrate } from '../sql/migrate.ts';

@@ -2,7 +2,7 @@ import type { Context } from 'hono';
 import type { ContentfulStatusCode } from 'hono/utils/http-status';
 import { z } from '@hono/zod-openapi';
 import { REFUSALS, type Refusal } from '../policy/refusal.ts';
-import { OverBudget } from '../sessions/compile-shape.ts';
+import { OverBudget } from '../sessions/compile/compile-shape.ts';
 import { AudienceChanges } from '../sql/grants.ts';
 
 /** Problem details (RFC 9457), with the code of the closed set and what to do next. */

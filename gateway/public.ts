@@ -64,9 +64,9 @@ export type {
 } from '../sessions/context-log.ts';
 export { gatherInjections } from '../sessions/injections.ts';
 export type { InjectionSource, InjectionUnit, SkippedSource } from '../sessions/injections.ts';
-export { toAnthropic } from '../sessions/anthropic-messages.ts';
-export { toOpenAi } from '../sessions/openai-messages.ts';
-export type { CompiledLog, CompileOptions, OverBudget } from '../sessions/compile-shape.ts';
+export { toAnthropic } from '../sessions/providers/anthropic-messages.ts';
+export { toOpenAi } from '../sessions/providers/openai-messages.ts';
+export type { CompiledLog, CompileOptions, OverBudget } from '../sessions/compile/compile-shape.ts';
 export type { SummarizedRange, WrittenSummary } from '../sessions/summary-shape.ts';
 export type {
   LogPage,

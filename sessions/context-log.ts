@@ -19,8 +19,8 @@ import {
 } from '../sql/context-log.ts';
 import type { Database } from '../sql/database.ts';
 import { writeSummary } from '../sql/log-compile.ts';
-import { compileSettings, type CompileSettings } from './compile-settings.ts';
-import { CompileOptions } from './compile-shape.ts';
+import { compileSettings, type CompileSettings } from './compile/compile-settings.ts';
+import { CompileOptions } from './compile/compile-shape.ts';
 import { LogEdit, LogEntry, LogName, StorableText } from './entry-shape.ts';
 import { InjectionUnits, type InjectionUnit } from './injections.ts';
 import {

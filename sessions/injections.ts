@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import type { StorableUnit } from '../sql/log-compile.ts';
-import { contentHash } from './content-hash.ts';
+import { contentHash } from './compile/content-hash.ts';
 import { LogName, MessageSource, StorableText } from './entry-shape.ts';
 
 const Part = z.strictObject({

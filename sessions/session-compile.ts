@@ -7,11 +7,11 @@ import {
 } from '../sql/context-log.ts';
 import type { Database } from '../sql/database.ts';
 import { sendLog, storeInjections } from '../sql/log-compile.ts';
-import { CompileMaterial } from './compile-material.ts';
-import type { CompileSettings } from './compile-settings.ts';
-import type { CompiledLog, CompileOptions, OverBudget } from './compile-shape.ts';
-import { compileMaterial } from './compile.ts';
-import { countAhead } from './counted-ahead.ts';
+import { CompileMaterial } from './compile/compile-material.ts';
+import type { CompileSettings } from './compile/compile-settings.ts';
+import type { CompiledLog, CompileOptions, OverBudget } from './compile/compile-shape.ts';
+import { compileMaterial } from './compile/compile.ts';
+import { countAhead } from './compile/counted-ahead.ts';
 import { isStorable, sourcesOfUnits, storableUnit, type StartUnit } from './injections.ts';
 
 export type CompileRefusal = LogRefusal & { readonly over?: OverBudget };

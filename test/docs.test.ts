@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest';
 import { createApp } from '../gateway/app.ts';
 import { readConfig, type Config } from '../gateway/config.ts';
 import { REFUSALS, type RefusalCode } from '../policy/refusal.ts';
-import { compileSettings } from '../sessions/compile-settings.ts';
+import { compileSettings } from '../sessions/compile/compile-settings.ts';
 import { openDatabase } from '../sql/database.ts';
 
 const root = join(import.meta.dirname, '..');

@@ -1,5 +1,5 @@
 import { createRoute, z, type OpenAPIHono } from '@hono/zod-openapi';
-import { CompiledLog, CompileOptions } from '../../sessions/compile-shape.ts';
+import { CompiledLog, CompileOptions } from '../../sessions/compile/compile-shape.ts';
 import { InjectionUnits } from '../../sessions/injections.ts';
 import { SummarizedRange, WrittenSummary } from '../../sessions/summary-shape.ts';
 import { SummaryInput, SummaryList } from '../../sessions/view-shape.ts';

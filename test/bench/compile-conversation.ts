@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import type { CompiledLog } from '../../sessions/compile-shape.ts';
+import type { CompiledLog } from '../../sessions/compile/compile-shape.ts';
 import { contextLog } from '../../sessions/context-log.ts';
 import type { LogEntry } from '../../sessions/entry-shape.ts';
 import type { InjectionUnit } from '../../sessions/injections.ts';

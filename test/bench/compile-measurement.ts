@@ -1,11 +1,11 @@
 import { isDeepStrictEqual } from 'node:util';
-import { compileMaterial } from '../../sessions/compile.ts';
-import type { CompileMaterial } from '../../sessions/compile-material.ts';
-import { planCompile } from '../../sessions/compile-plan.ts';
-import { compileSettings } from '../../sessions/compile-settings.ts';
-import type { CompiledLog } from '../../sessions/compile-shape.ts';
+import { compileMaterial } from '../../sessions/compile/compile.ts';
+import type { CompileMaterial } from '../../sessions/compile/compile-material.ts';
+import { planCompile } from '../../sessions/compile/compile-plan.ts';
+import { compileSettings } from '../../sessions/compile/compile-settings.ts';
+import type { CompiledLog } from '../../sessions/compile/compile-shape.ts';
 import { compileSession, type CompilePlace } from '../../sessions/session-compile.ts';
-import { estimatorNamed } from '../../sessions/token-estimator.ts';
+import { estimatorNamed } from '../../sessions/compile/token-estimator.ts';
 import { converse, PLACEMENTS, type Conversation } from './compile-conversation.ts';
 import { fillSummarized, summarize, type SummarizedLog } from './compile-logs.ts';
 import { partsOfSchema, sentences } from './compile-texts.ts';

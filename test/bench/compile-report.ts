@@ -126,7 +126,7 @@ function ruleTable({ ruled, rounds }: CompileResult): Table {
   return {
     head: [
       ...['entries', 'whole compile: with the rule, p50 ms', 'without', 'with ÷ without'],
-      ...['weigh, choose, arrange: with, p50 ms', 'without', 'with ÷ without'],
+      ...['choice alone: with, p50 ms', 'without', 'with ÷ without'],
     ],
     rows: ruled.map((length) => [
       grouped(length),

@@ -1,12 +1,13 @@
-import { compileMaterial, type Compilation } from '../../sessions/compile.ts';
-import { CompileMaterial } from '../../sessions/compile-material.ts';
-import { compileSettings } from '../../sessions/compile-settings.ts';
-import type { CompiledLog, CompileOptions } from '../../sessions/compile-shape.ts';
+import { z } from 'zod';
+import { compileMaterial, type Compilation } from '../../sessions/compile/compile.ts';
+import { CompileMaterial } from '../../sessions/compile/compile-material.ts';
+import { compileSettings, type CompileSettings } from '../../sessions/compile/compile-settings.ts';
+import type { CompiledLog, CompileOptions } from '../../sessions/compile/compile-shape.ts';
+import { countAhead } from '../../sessions/compile/counted-ahead.ts';
 import { isStorable, storableUnit, type StartUnit } from '../../sessions/injections.ts';
 import { injectUnits, type CompilePlace } from '../../sessions/session-compile.ts';
 import { raiseWatermark, readLog } from '../../sql/context-log.ts';
 import { sendLog } from '../../sql/log-compile.ts';
-import { z } from 'zod';
 import { timed, type Times } from './compile-rounds.ts';
 import { granted } from './session-logs.ts';
 
@@ -15,7 +16,7 @@ export const STAGES = {
   store: 'store one injection, raise the watermark',
   read: 'read what there is',
   parse: 'check its shape',
-  warm: 'weigh, choose, arrange',
+  warm: 'count, choose, arrange',
   send: 'record what is sent',
 } as const;
 export type Stage = keyof typeof STAGES;
@@ -42,10 +43,13 @@ export async function stageCompile(
     ),
   );
   const parse = await timed(() => CompileMaterial.parse(read.value.result));
-  const build = (memory = settings) =>
-    built(compileMaterial(parse.value, [unit], {}, memory.estimator()));
+  const build = async (memory: CompileSettings) => {
+    const estimator = memory.estimator();
+    await countAhead(estimator, parse.value.entries);
+    return built(compileMaterial(parse.value, [unit], {}, estimator));
+  };
   const cold = await timed(() => build(compileSettings()));
-  const warm = await timed(() => build());
+  const warm = await timed(() => build(settings));
   const { compiled, held, chain } = warm.value;
   const send = await timed(async () =>
     granted(

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { serve } from '@hono/node-server';
 import { Hono } from 'hono';
-import { compileSettings } from '../../sessions/compile-settings.ts';
+import { compileSettings } from '../../sessions/compile/compile-settings.ts';
 import { createApp } from '../../gateway/app.ts';
 import { readConfig } from '../../gateway/config.ts';
 import { createKeys, openKeys } from '../../gateway/keys.ts';

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
-import { markOfCall } from '../../sessions/arrangement.ts';
-import type { CompiledLog } from '../../sessions/compile-shape.ts';
+import { markOfCall } from '../../sessions/compile/arrangement.ts';
+import type { CompiledLog } from '../../sessions/compile/compile-shape.ts';
 import type { LogEntry } from '../../sessions/entry-shape.ts';
 import { wordAt } from './grant-cases.ts';
 import type { BenchDatabase } from './server.ts';

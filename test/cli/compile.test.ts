@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { readConfig } from '../../gateway/config.ts';
 import { openInstance } from '../../gateway/instance.ts';
-import type { CompiledLog } from '../../sessions/compile-shape.ts';
+import type { CompiledLog } from '../../sessions/compile/compile-shape.ts';
 import { openDatabase } from '../../sql/database.ts';
 import { gatewayOf, ok } from '../support/gateway.ts';
 import { entry, logOf, text, type TestLog } from '../support/log.ts';

@@ -1,4 +1,8 @@
-import type { CompiledLog, CompileOptions, OverBudget } from '../../sessions/compile-shape.ts';
+import type {
+  CompiledLog,
+  CompileOptions,
+  OverBudget,
+} from '../../sessions/compile/compile-shape.ts';
 import { ok, type Answer } from '../support/gateway.ts';
 import { entry, type TestLog } from '../support/log.ts';
 import { said, type LogHouse } from './log-house.ts';

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { CompileOptions, OverBudget } from '../../sessions/compile-shape.ts';
+import type { CompileOptions, OverBudget } from '../../sessions/compile/compile-shape.ts';
 import { ok, openTestGateway, type TestGateway } from '../support/gateway.ts';
 import { entry, text, type TestLog } from '../support/log.ts';
 import {

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import type { CompiledLog, CompileOptions } from '../../sessions/compile-shape.ts';
+import type { CompiledLog, CompileOptions } from '../../sessions/compile/compile-shape.ts';
 import { ok, openTestGateway, type TestGateway } from '../support/gateway.ts';
 import { entry, text, type TestLog } from '../support/log.ts';
 import { injectionHouse, outline, said, unit, type InjectionHouse } from './injection-house.ts';

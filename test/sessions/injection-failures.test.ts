@@ -2,7 +2,7 @@ import { decodeJwt } from 'jose';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { openGateway } from '../../gateway/public.ts';
 import { digestOf } from '../../gateway/tokens/grant-token.ts';
-import type { CompiledLog } from '../../sessions/compile-shape.ts';
+import type { CompiledLog } from '../../sessions/compile/compile-shape.ts';
 import { contextLog } from '../../sessions/context-log.ts';
 import type { Database } from '../../sql/database.ts';
 import { holdOpen, whenBlocked } from '../http/blocked.ts';

@@ -1,4 +1,4 @@
-import type { CompiledLog } from '../../sessions/compile-shape.ts';
+import type { CompiledLog } from '../../sessions/compile/compile-shape.ts';
 import type { InjectionUnit } from '../../sessions/injections.ts';
 import type { TestGateway } from '../support/gateway.ts';
 import { logOf, text, type TestLog } from '../support/log.ts';

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { CONTINUE } from '../../sessions/compile-plan.ts';
-import type { CompileOptions } from '../../sessions/compile-shape.ts';
+import { CONTINUE } from '../../sessions/compile/compile-plan.ts';
+import type { CompileOptions } from '../../sessions/compile/compile-shape.ts';
 import { ok, openTestGateway, type TestGateway } from '../support/gateway.ts';
 import { entry, text, type TestLog } from '../support/log.ts';
 import { injectionHouse, outline, said, unit } from './injection-house.ts';

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { contentHash } from '../../sessions/content-hash.ts';
+import { contentHash } from '../../sessions/compile/content-hash.ts';
 import { ok, openTestGateway, type TestGateway } from '../support/gateway.ts';
 import { entry, text } from '../support/log.ts';
 import { injectionHouse, outline, said, unit, type InjectionHouse } from './injection-house.ts';

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { expect } from 'vitest';
-import type { CompiledLog } from '../../sessions/compile-shape.ts';
+import type { CompiledLog } from '../../sessions/compile/compile-shape.ts';
 import type { Answer, TestGateway } from '../support/gateway.ts';
 import { logOf, type TestLog, entryMessages, entryProvenance } from '../support/log.ts';
 import type { TestTurn } from '../support/organization.ts';

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { decodeJwt } from 'jose';
 import { expect } from 'vitest';
 import { digestOf } from '../../gateway/tokens/grant-token.ts';
-import { CompileMaterial } from '../../sessions/compile-material.ts';
+import { CompileMaterial } from '../../sessions/compile/compile-material.ts';
 import { readLog } from '../../sql/context-log.ts';
 import { ok, type Answer } from '../support/gateway.ts';
 import { text, type TestLog } from '../support/log.ts';

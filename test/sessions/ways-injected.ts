@@ -1,5 +1,5 @@
 import { expect } from 'vitest';
-import { contentHash } from '../../sessions/content-hash.ts';
+import { contentHash } from '../../sessions/compile/content-hash.ts';
 import { ok } from '../support/gateway.ts';
 import { text, type TestLog } from '../support/log.ts';
 import { writeTo } from './addressing.ts';

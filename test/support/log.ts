@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { z } from '@hono/zod-openapi';
-import type { CompiledLog, CompileOptions } from '../../sessions/compile-shape.ts';
+import type { CompiledLog, CompileOptions } from '../../sessions/compile/compile-shape.ts';
 import type { InjectionUnit } from '../../sessions/injections.ts';
 import type { SummarizedRange } from '../../sessions/summary-shape.ts';
 import type {

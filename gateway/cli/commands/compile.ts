@@ -6,9 +6,9 @@ import {
   type CompileOptions,
   type OverBudget,
   type Provenance,
-} from '../../../sessions/compile-shape.ts';
+} from '../../../sessions/compile/compile-shape.ts';
 import { Block } from '../../../sessions/entry-shape.ts';
-import { ESTIMATORS, type EstimatorName } from '../../../sessions/token-estimator.ts';
+import { ESTIMATORS, type EstimatorName } from '../../../sessions/compile/token-estimator.ts';
 import { openInstance } from '../../instance.ts';
 import { signCaller } from '../../tokens/caller-token.ts';
 import { EXIT, Failure } from '../failure.ts';
