@@ -1,5 +1,5 @@
 import type { OpenAPIHono } from '@hono/zod-openapi';
-import type { Refusal } from '../policy/refusal.ts';
+import { refuse, type Refusal } from '../policy/refusal.ts';
 import { contextLog, type ContextLog } from '../sessions/context-log.ts';
 import { readConfig } from './config.ts';
 import { openInstance } from './instance.ts';
@@ -35,6 +35,7 @@ export async function openGateway(
     app: instance.app,
     close: () => instance.close(),
     async log(token, session, audienceHash) {
+      if (typeof token !== 'string') return refuse('malformed_token');
       const grant = await verifyGrant(keys, config.issuer, token, {
         clockToleranceSeconds: config.clockToleranceSeconds,
         maxLifetimeSeconds: config.grantSeconds,

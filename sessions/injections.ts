@@ -119,11 +119,15 @@ export async function gatherInjections(
   const units = await Promise.all(
     sources.map(async (source) => {
       const { name, position, placement } = source;
-      const signal = AbortSignal.timeout(timeoutMs);
+      const controller = new AbortController();
+      const { signal } = controller;
+      let timer: NodeJS.Timeout | undefined;
+      // A timer that keeps the process alive: with nothing else to do it would end here, and report nothing.
       const over = new Promise<typeof TIMED_OUT>((resolve) => {
-        signal.addEventListener('abort', () => {
+        timer = setTimeout(() => {
           resolve(TIMED_OUT);
-        });
+          controller.abort();
+        }, timeoutMs);
       });
       let parts: unknown;
       try {
@@ -131,6 +135,8 @@ export async function gatherInjections(
       } catch (error) {
         skipped({ source: name, reason: signal.aborted ? 'timed_out' : 'failed', error });
         return [];
+      } finally {
+        clearTimeout(timer);
       }
       if (parts === TIMED_OUT) {
         skipped({ source: name, reason: 'timed_out' });

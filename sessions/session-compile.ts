@@ -9,7 +9,12 @@ import type { Database } from '../sql/database.ts';
 import { sendLog, storeInjections } from '../sql/log-compile.ts';
 import { CompileMaterial } from './compile/compile-material.ts';
 import type { CompileSettings } from './compile/compile-settings.ts';
-import type { CompiledLog, CompileOptions, OverBudget } from './compile/compile-shape.ts';
+import {
+  LEAST_ENTRY_TOKENS,
+  type CompiledLog,
+  type CompileOptions,
+  type OverBudget,
+} from './compile/compile-shape.ts';
 import { compileMaterial } from './compile/compile.ts';
 import { countAhead } from './compile/counted-ahead.ts';
 import { isStorable, sourcesOfUnits, storableUnit, type StartUnit } from './injections.ts';
@@ -112,12 +117,32 @@ export async function compileSession(
   return { ok: true, decision: read.decision, result: compiled };
 }
 
+/** What to do, in the names of the options. */
+function wordsOfStep({ step, from, to, of, needs = [] }: OverBudget['steps'][number]): string {
+  const also = needs.map((one) => (one === 'pins' ? ' and no pins' : ` and ${one} 0`)).join('');
+  switch (step) {
+    case 'summarize':
+      return of === undefined
+        ? `summarize entries ${from ?? ''} to ${to ?? ''}${also}`
+        : `summarize ${of.length.toString()} summaries${also}`;
+    case 'recentTokens':
+    case 'headTokens':
+    case 'pruneToolResults':
+      return `${step} 0${also}`;
+    case 'maxEntryTokens':
+      return `${step} ${LEAST_ENTRY_TOKENS.toString()}`;
+    case 'pins':
+      return `no pins${also}`;
+    case 'injections':
+      return 'no injections';
+  }
+}
+
 function withSteps(refusal: LogRefusal, over: OverBudget): CompileRefusal | Refusal {
   if (refusal.code !== 'over_budget') return refusal;
-  const steps = over.steps.map(({ step, frees, needs = [] }) => {
-    const first = needs.length > 0 ? `without ${needs.join(' and ')}, ` : '';
-    return `${step} (${first}up to ${frees.toString()})`;
-  });
+  const steps = over.steps.map(
+    (step) => `${wordsOfStep(step)} (frees up to ${step.frees.toString()})`,
+  );
   const detail =
     `The request has ${over.tokens.toString()} tokens, and its budget is ${over.budget.toString()}. ` +
     (steps.length > 0

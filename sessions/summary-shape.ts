@@ -13,15 +13,20 @@ export const EntryRange = z.strictObject({ from: z.uuid(), to: z.uuid() });
 /** Summaries, to be summarized in their turn. */
 export const SummaryRange = z.strictObject({ of: z.array(z.uuid()).min(1).max(1000) });
 
-export const SummarizedRange = z.union([EntryRange, SummaryRange]);
+export const SummarizedRange = z.union([EntryRange, SummaryRange], {
+  error: 'is neither entries, by from and to, nor summaries, by of',
+});
 export type SummarizedRange = z.infer<typeof SummarizedRange>;
 
 /** A summary as a host's model wrote it. */
-export const WrittenSummary = z.union([
-  /** Of entries: `state` is what their input gave. */
-  EntryRange.extend({ state: z.string().regex(/^[0-9a-f]{64}$/), ...Written }),
-  SummaryRange.extend(Written),
-]);
+export const WrittenSummary = z.union(
+  [
+    /** Of entries: `state` is what their input gave. */
+    EntryRange.extend({ state: z.string().regex(/^[0-9a-f]{64}$/), ...Written }),
+    SummaryRange.extend(Written),
+  ],
+  { error: 'is neither of entries, by from, to, state and text, nor of summaries, by of and text' },
+);
 export type WrittenSummary = z.infer<typeof WrittenSummary>;
 
 /** The name of an agent as it is asked for. One that is not there, or empty, is answered with those that are. */

@@ -65,7 +65,10 @@ const Packet = z
   .object({
     decision: z.string(),
     results: z.array(Result),
-    stored: z.enum(['stored', 'unchanged', 'held', 'bound']).optional(),
+    outcome: z
+      .enum(['stored', 'unchanged', 'held', 'bound'])
+      .optional()
+      .openapi({ description: 'With `store`: what became of it in the log.' }),
   })
   .openapi('RetrievedPacket');
 
@@ -91,6 +94,10 @@ export function retrieveRoutes(gateway: Gateway): OpenAPIHono {
       if (!grant.ok) return refused(context, grant);
       if (store && (session === undefined || audience === undefined)) {
         const detail = 'query session, audience: are missing, and what is stored needs both';
+        return refused(context, refuse('invalid_input', { detail }));
+      }
+      if (!store && [session, audience, namespace].some((given) => given !== undefined)) {
+        const detail = 'query session, audience, namespace: are for what is stored, and nothing is';
         return refused(context, refuse('invalid_input', { detail }));
       }
       const digest = digestOf(grant.jti);
@@ -136,7 +143,7 @@ export function retrieveRoutes(gateway: Gateway): OpenAPIHono {
       }
       const [outcome] = stored.outcomes;
       return context.json(
-        { ...body, ...(outcome !== undefined && outcome !== 'placed' && { stored: outcome }) },
+        { ...body, ...(outcome !== undefined && outcome !== 'placed' && { outcome }) },
         200,
       );
     },

@@ -58,7 +58,11 @@ export function stepsOf(
       steps.push({ step: first, needs: others, frees: together });
     }
     const wider = summarize(bare, none);
-    if (wider.frees > Math.max(most([plainly]), together)) steps.push({ ...wider, needs });
+    // Where it is the same entries, it frees no more than both by themselves.
+    const isSame = wider.from === plainly.from && wider.to === plainly.to;
+    if (!isSame && wider.frees > Math.max(most([plainly]), together)) {
+      steps.push({ ...wider, needs });
+    }
   }
   const unstarted = planStart({ ...material, verdicts: [] }, [], options, estimator).plan;
   steps.push(

@@ -51,7 +51,7 @@ end $$;
 -- What a read of the log gave. `only_for`: who was named in every block of it that is for some readers only; null
 -- where it holds none, and where they are for agents alone, who are nobody's readers outside.
 -- `sources`: what summaries that are in it came from, which the ledger gets before it leaves.
-create type earshot.looked as (code text, result jsonb, items integer, only_for text[], sources earshot.source[]);
+create type earshot.looked as (code text, result json, items integer, only_for text[], sources earshot.source[]);
 
 -- Who is in both; a null is everybody.
 create function earshot.meet(p_one text[], p_other text[]) returns text[]
@@ -291,7 +291,7 @@ end $$;
 -- its ledger and what is read are one statement on one snapshot (INVARIANT 5); what was shown through
 -- this namespace for some readers only, now or in an earlier turn, is on record with the turn before anything leaves.
 create function earshot.read_log(p_digest bytea, p_session uuid, p_audience bytea, p_handle uuid, p_what text,
-  p_arguments jsonb, p_mark bigint, out code text, out changes jsonb, out decision_id uuid, out result jsonb)
+  p_arguments jsonb, p_mark bigint, out code text, out changes jsonb, out decision_id uuid, out result json)
 language plpgsql volatile security definer
 set search_path = earshot, pg_temp set jit = off set plan_cache_mode = force_generic_plan as $$
 declare

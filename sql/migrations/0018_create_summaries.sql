@@ -242,7 +242,7 @@ declare
   org constant bigint := p_live.org_id;
   result earshot.looked;
   restricted jsonb[];
-  entries jsonb;
+  entries json;
   summaries jsonb;
   found_ids uuid[];
   placed constant earshot.source[] := array(
@@ -266,19 +266,32 @@ begin
   if result.code is not null then
     return result;
   end if;
-  -- A log is read whole here, so its sources are, once: asking for each entry costs more than the rest.
+  -- A log is read whole here, so its sources are too, once: asking for each entry costs more than the rest. And it is put
+  -- together as text: a document within a document of type jsonb is built anew at each level.
   with sourced as materialized (
-    select s.position, s.revision from log_sources s
-    where s.org_id = org and s.session_id = p_session group by s.position, s.revision
+    select f.position, f.revision, jsonb_agg(jsonb_build_object('conversation', f.name, 'id', f.id, 'seq', f.seq::text,
+      'revision', f.source_revision::text) order by f.name collate "C", f.seq) as sources
+    from (
+      select distinct s.position, s.revision, c.external_id as name, m.external_id as id, s.seq, s.source_revision
+      from log_sources s
+      join log_entries e on e.org_id = org and e.session_id = p_session and e.position = s.position and e.revision = s.revision
+      join conversations c on c.org_id = org and c.id = s.conversation_id
+      join messages m on m.org_id = org and m.conversation_id = s.conversation_id and m.seq = s.seq
+      where s.org_id = org and s.session_id = p_session
+        and (s.block is null or not e.restricted or is_shown(e.blocks, s.block, p_readers))
+    ) f
+    group by f.position, f.revision
   )
-  select coalesce(jsonb_agg(
-      jsonb_build_object('at', v.pos, 'entry', v.id, 'revision', v.revision::text, 'role', v.role,
-        'participant', v.participant, 'blocks', v.blocks)
-      || case when v.injection is null then '{}' else jsonb_build_object('injection', v.injection) end
-      || case when v.envelopes is null then '{}' else jsonb_build_object('envelopes', v.envelopes) end
-      -- Of an entry whose sources are all hidden, it is not told that there are any.
-      || case when s.position is null then '{}' else jsonb_strip_nulls(jsonb_build_object('sources',
-           sources_of(org, p_session, v.pos, v.revision, v.whole, p_readers))) end
+  select coalesce(json_agg(
+      case when v.injection is null and s.position is null then
+        json_build_object('at', v.pos, 'entry', v.id, 'revision', v.revision::text, 'role', v.role,
+          'participant', v.participant, 'blocks', v.blocks)
+      else (jsonb_build_object('at', v.pos, 'entry', v.id, 'revision', v.revision::text, 'role', v.role,
+          'participant', v.participant, 'blocks', v.blocks)
+        || case when v.injection is null then '{}' else jsonb_build_object('injection', v.injection) end
+        || case when v.envelopes is null then '{}' else jsonb_build_object('envelopes', v.envelopes) end
+        -- Of an entry whose sources are all hidden, it is not told that there are any.
+        || case when s.position is null then '{}' else jsonb_build_object('sources', s.sources) end)::json end
       order by v.pos), '[]'),
     count(*), array_agg(v.whole) filter (where v.restricted)
   into entries, result.items, restricted
@@ -292,7 +305,7 @@ begin
     result.code := 'too_large';
     return result;
   end if;
-  result.result := jsonb_build_object('mark', p_mark::text, 'entries', entries, 'summaries', summaries,
+  result.result := json_build_object('mark', p_mark::text, 'entries', entries, 'summaries', summaries,
     'pins', (select coalesce(jsonb_agg(p.position order by p.position), '[]') from log_pins p
       where p.org_id = org and p.session_id = p_session and p.namespace = p_place.name),
     'verdicts', to_jsonb(judge_units(p_live, p_session, p_place, coalesce(p_arguments -> 'units', '[]'),

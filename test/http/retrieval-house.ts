@@ -7,7 +7,7 @@ import { pairOf, type Pair } from './pair.ts';
 export interface Packet {
   readonly decision: string;
   readonly results: (Omit<Messages, 'decision'> & { readonly code?: string })[];
-  readonly stored?: string;
+  readonly outcome?: string;
 }
 
 /** A place where canaries are shared by ana and ben, with one of ana alone, and a turn that retrieves them. */

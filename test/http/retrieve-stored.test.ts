@@ -35,7 +35,7 @@ describe('what is stored', () => {
 
   test('is one injection of each message once, whose envelopes a compile tells', async () => {
     const { results, ...packet } = ok(await retrieve(stored, held()));
-    expect(packet.stored).toBe('stored');
+    expect(packet.outcome).toBe('stored');
     const first = results[0]?.items ?? [];
     const [entry, ...rest] = await injected();
     expect(rest).toEqual([]);
@@ -63,12 +63,12 @@ describe('what is stored', () => {
   test('stays unchanged when it is retrieved again, and is stored anew when it changed', async () => {
     ok(await retrieve(stored, held()));
     const before = await injected();
-    expect(ok(await retrieve(stored, held())).stored).toBe('unchanged');
+    expect(ok(await retrieve(stored, held())).outcome).toBe('unchanged');
     expect((await injected()).map(({ envelopes }) => envelopes)).toEqual(
       before.map(({ envelopes }) => envelopes),
     );
     const more = { ...stored, calls: [...stored.calls, search('s3')] };
-    expect(ok(await retrieve(more, held())).stored).toBe('stored');
+    expect(ok(await retrieve(more, held())).outcome).toBe('stored');
     expect(await injected()).toHaveLength(2);
   });
 
@@ -80,7 +80,7 @@ describe('what is stored', () => {
         .through(handle)
         .compile(),
     );
-    const { stored: outcome, results } = ok(await retrieve(stored, held()));
+    const { outcome, results } = ok(await retrieve(stored, held()));
     expect([outcome, results[1]?.items.length]).toEqual(['held', 1]);
     expect(await injected()).toEqual([]);
   });
@@ -107,7 +107,8 @@ describe('what is stored', () => {
     const refused = await retrieve(stored, query());
     expect([refused.status, refused.code]).toEqual([400, 'invalid_input']);
     expect(refused.body).not.toHaveProperty('results');
-    ok(await retrieve({ ...stored, store: false }, query()));
+    const plain = await retrieve({ ...stored, store: false }, query());
+    expect(plain.code).toBe(query() === '' ? undefined : 'invalid_input');
   });
 
   test('goes to no session of another destination or audience, nor to one that is not there', async () => {

@@ -301,30 +301,40 @@ function sizeOf({ tokens, budget }: OverBudget): string {
 /** What would make a request smaller, one way a line. */
 function mendOf({ steps }: OverBudget): string {
   if (steps.length === 0) return 'Nothing in it can be left out: raise --budget.';
-  const lines = steps.map((step) => `  - ${wordsOf(step)}: up to ${counted(step.frees, 'token')}`);
+  const lines = steps.map((step) => {
+    const enough = step.clears ? ', which can be enough' : '';
+    return `  - ${wordsOf(step)}: up to ${counted(step.frees, 'token')}${enough}`;
+  });
   return ['Tokens are freed by', ...lines].join('\n');
 }
 
-function wordsOf({ step, from, to }: OverBudget['steps'][number]): string {
+function wordsOf({ step, from, to, of, needs = [] }: OverBudget['steps'][number]): string {
+  const also = needs
+    .map((one) => (one === 'pins' ? ' and no pins' : ` and ${OPTIONS[one]} 0`))
+    .join('');
   switch (step) {
     case 'summarize':
-      return from === undefined || to === undefined
-        ? 'a summary of what no window and no pin keeps raw'
-        : `a summary of the entries from ${from} to ${to}`;
-    case 'recentTokens':
-      return 'a lower --recent-tokens';
-    case 'headTokens':
-      return 'a lower --head-tokens';
+      return of === undefined
+        ? `a summary of the entries from ${from ?? ''} to ${to ?? ''}${also}`
+        : `one summary of the summaries ${of.join(', ')}${also}`;
     case 'pins':
-      return "fewer pins, the namespace's or --pin";
+      return `no pins, neither the namespace's nor --pin${also}`;
+    case 'recentTokens':
+    case 'headTokens':
     case 'pruneToolResults':
-      return 'a lower --prune-tool-results, down to 0';
+      return `${OPTIONS[step]} 0${also}`;
     case 'maxEntryTokens':
-      return `a lower --max-entry-tokens, down to ${LEAST_ENTRY_TOKENS.toString()}`;
+      return `--max-entry-tokens ${LEAST_ENTRY_TOKENS.toString()}`;
     case 'injections':
-      return 'less injected context';
+      return 'no injected context';
   }
 }
+
+const OPTIONS = {
+  recentTokens: '--recent-tokens',
+  headTokens: '--head-tokens',
+  pruneToolResults: '--prune-tool-results',
+} as const;
 
 function failureOfTurn({ problem }: Refused, persona: string): Failure {
   const mends: Partial<Record<string, string>> = {
