@@ -87,7 +87,7 @@ export async function compileSession(
   );
   if (!read.ok) return read;
   const estimator = settings.estimator(options.estimator, options.model);
-  await countAhead(estimator, read.result.entries);
+  await countAhead(estimator, read.result);
   // What this start has put into the log is there, whatever another one put there since.
   const verdicts = read.result.verdicts.map((verdict, nth) =>
     outcomes[nth] === 'stored' || outcomes[nth] === 'unchanged' ? 'unchanged' : verdict,

@@ -14,7 +14,8 @@ export interface CompileSettings {
   readonly injectionBytesPerTurn: number;
 }
 
-const MOST_REMEMBERED = 100_000;
+/** Counts, not texts: about 150 bytes each. A log of 32,000 entries has about twice as many texts. */
+const MOST_REMEMBERED = 250_000;
 
 /** Settings with their own memory of counts, which are the same whenever they are made: to be made once. */
 export function compileSettings({

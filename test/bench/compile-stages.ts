@@ -45,7 +45,7 @@ export async function stageCompile(
   const parse = await timed(() => CompileMaterial.parse(read.value.result));
   const build = async (memory: CompileSettings) => {
     const estimator = memory.estimator();
-    await countAhead(estimator, parse.value.entries);
+    await countAhead(estimator, parse.value);
     return built(compileMaterial(parse.value, [unit], {}, estimator));
   };
   const cold = await timed(() => build(compileSettings()));

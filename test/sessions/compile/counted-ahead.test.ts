@@ -3,19 +3,28 @@ import { countAhead } from '../../../sessions/compile/counted-ahead.ts';
 import { estimatorNamed, remembered } from '../../../sessions/compile/token-estimator.ts';
 
 const family = '👩‍👩‍👧';
-const log = (entries: number, text: string) =>
-  Array.from({ length: entries }, (_, n) => ({
-    blocks: [{ type: 'text' as const, text: `${n.toString()} ${text}` }],
-  }));
+const log = (entries: number, text: string) => ({
+  entries: Array.from({ length: entries }, (_, at) => ({
+    at,
+    blocks: [{ type: 'text' as const, text: `${at.toString()} ${text}` }],
+  })),
+  summaries: [] as { text: string; covers: number[] }[],
+});
+
+/** An estimator that remembers counts, and how many it has made. */
+function counting() {
+  const tokenizer = estimatorNamed('o200k_base');
+  const made = { counts: 0 };
+  const count = (text: string) => {
+    made.counts++;
+    return tokenizer.count(text);
+  };
+  return { made, estimator: remembered({ name: 'counting', count }, 1000) };
+}
 
 test('others are answered while a long log is counted, and its counts are remembered', async () => {
-  let counted = 0;
-  const tokenizer = estimatorNamed('o200k_base');
-  const estimator = remembered(
-    { name: 'counting', count: (text) => (counted++, tokenizer.count(text)) },
-    1000,
-  );
-  const entries = log(300, family.repeat(300));
+  const { made, estimator } = counting();
+  const long = log(300, family.repeat(300));
   let answered = 0;
   let done = false;
   const other = () => {
@@ -23,12 +32,20 @@ test('others are answered while a long log is counted, and its counts are rememb
     if (!done) setImmediate(other);
   };
   setImmediate(other);
-  await countAhead(estimator, entries);
+  await countAhead(estimator, long);
   done = true;
   expect(answered).toBeGreaterThan(1);
-  expect(counted).toBe(300);
-  for (const { blocks } of entries) estimator.count(blocks[0]?.text ?? '');
-  expect(counted).toBe(300);
+  expect(made.counts).toBe(300);
+  for (const { blocks } of long.entries) estimator.count(blocks[0]?.text ?? '');
+  expect(made.counts).toBe(300);
+});
+
+test('what is under a summary is not counted ahead, and the summary is', async () => {
+  const { made, estimator } = counting();
+  const { entries } = log(400, family.repeat(300));
+  const covers = entries.map(({ at }) => at).slice(0, 200);
+  await countAhead(estimator, { entries, summaries: [{ text: 'in short', covers }] });
+  expect(made.counts).toBe(201);
 });
 
 test('a short log is not counted ahead', async () => {
