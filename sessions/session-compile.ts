@@ -82,9 +82,8 @@ export async function compileSession(
     most: settings.injectionBytesPerTurn,
     pins: options.pins ?? [],
   };
-  const read = await readLog(
-    ...([database, caller, namespace, mode, asked, raised.mark, CompileMaterial] as const),
-  );
+  const { mark: announced } = raised;
+  const read = await readLog(database, caller, namespace, mode, asked, announced, CompileMaterial);
   if (!read.ok) return read;
   const estimator = settings.estimator(options.estimator, options.model);
   await countAhead(estimator, read.result);
@@ -109,9 +108,8 @@ export async function compileSession(
   if (mode === 'compile') {
     const { hashes, lengths } = chain;
     const items = compiled.messages.length;
-    const sent = await sendLog(database, caller, namespace, {
-      ...{ mark, held, chain: hashes, lengths, items },
-    });
+    const record = { mark, held, chain: hashes, lengths, items };
+    const sent = await sendLog(database, caller, namespace, record);
     if (!sent.ok) return sent;
   }
   return { ok: true, decision: read.decision, result: compiled };
