@@ -85,7 +85,7 @@ export async function compileSession(
   const { mark: announced } = raised;
   const read = await readLog(database, caller, namespace, mode, asked, announced, CompileMaterial);
   if (!read.ok) return read;
-  const estimator = settings.estimator(options.estimator, options.model);
+  const estimator = await settings.estimator(options.estimator, options.model);
   await countAhead(estimator, read.result);
   // What this start has put into the log is there, whatever another one put there since.
   const verdicts = read.result.verdicts.map((verdict, nth) =>
@@ -99,16 +99,15 @@ export async function compileSession(
     if (mode === 'preview') {
       return withSteps(refuse('over_budget', { decision: read.decision }), outcome.over);
     }
-    const none = { mark, held: [], chain: new Uint8Array(0), lengths: [], items: 0 };
+    const none = { mark, held: [], chain: new Uint8Array(0), items: 0 };
     const refused = await sendLog(database, caller, namespace, none, 'over_budget');
     // The check that comes with the record may find something else first.
     return refused.ok ? refuse('fault') : withSteps(refused, outcome.over);
   }
   const { compiled, held, chain } = outcome;
   if (mode === 'compile') {
-    const { hashes, lengths } = chain;
     const items = compiled.messages.length;
-    const record = { mark, held, chain: hashes, lengths, items };
+    const record = { mark, held, chain: chain.hashes, items };
     const sent = await sendLog(database, caller, namespace, record);
     if (!sent.ok) return sent;
   }

@@ -44,8 +44,6 @@ export interface SentCompile {
   readonly held: readonly string[];
   /** Of each message the first 8 bytes of a hash over it and all before it. */
   readonly chain: Uint8Array;
-  /** The length of each message, in bytes. */
-  readonly lengths: readonly number[];
   readonly items: number;
 }
 
@@ -64,7 +62,7 @@ export async function sendLog(
     () => sql`
       select * from earshot.send_log(${Buffer.from(digest)}, ${session}, decode(${audienceHash}, 'hex'),
         ${namespace ?? null}, ${sent.mark}, ${sql.array([...sent.held])}::uuid[], ${Buffer.from(sent.chain)},
-        ${sql.array([...sent.lengths])}::integer[], ${sent.items}, ${refused ?? null})`,
+        ${sent.items}, ${refused ?? null})`,
   );
   return answered(raw, () => ({}));
 }

@@ -39,7 +39,7 @@ export const CompileMaterial = z.object({
   pins: z.array(z.int()),
   /** One for each unit that could be stored. */
   verdicts: Verdicts,
-  /** What was sent last through the namespace. */
-  last: z.object({ chain: z.string(), lengths: z.array(z.int()) }).nullable(),
+  /** The chain of what was sent last through the namespace, in hex. */
+  last: z.string().nullable(),
 });
 export type CompileMaterial = z.infer<typeof CompileMaterial>;

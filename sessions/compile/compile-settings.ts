@@ -9,7 +9,7 @@ import {
 /** What a gateway fixes for all compiles. */
 export interface CompileSettings {
   /** An estimator by its name, calibrated for a model: one without a factor is counted as it is. */
-  estimator(name?: EstimatorName, model?: string): TokenEstimator;
+  estimator(name?: EstimatorName, model?: string): Promise<TokenEstimator>;
   /** How many bytes one source of injected context may store in a log in one turn. */
   readonly injectionBytesPerTurn: number;
 }
@@ -25,12 +25,15 @@ export function compileSettings({
   readonly tokenFactors?: Readonly<Record<string, number>> | undefined;
   readonly injectionBytesPerTurn?: number;
 } = {}): CompileSettings {
-  const counting = new Map<EstimatorName, TokenEstimator>();
+  const counting = new Map<EstimatorName, Promise<TokenEstimator>>();
   return {
     injectionBytesPerTurn,
-    estimator(name = 'o200k_base', model) {
-      const plain = counting.get(name) ?? remembered(estimatorNamed(name), MOST_REMEMBERED);
-      counting.set(name, plain);
+    async estimator(name = 'o200k_base', model) {
+      const loading =
+        counting.get(name) ??
+        estimatorNamed(name).then((estimator) => remembered(estimator, MOST_REMEMBERED));
+      counting.set(name, loading);
+      const plain = await loading;
       const factor =
         model !== undefined && Object.hasOwn(tokenFactors, model) ? tokenFactors[model] : undefined;
       return factor === undefined ? plain : calibrated(plain, factor);

@@ -64,11 +64,14 @@ export function stepsOf(
       steps.push({ ...wider, needs });
     }
   }
-  const unstarted = planStart({ ...material, verdicts: [] }, [], options, estimator).plan;
+  const bareTokens =
+    units.length === 0
+      ? planned.tokens
+      : planStart({ ...material, verdicts: [] }, [], options, estimator).plan.tokens;
   steps.push(
     { step: 'pruneToolResults', frees: freed({ pruneToolResults: 0 }) },
     { step: 'maxEntryTokens', frees: freed({ maxEntryTokens: LEAST_ENTRY_TOKENS }) },
-    { step: 'injections', frees: planned.tokens - unstarted.tokens },
+    { step: 'injections', frees: planned.tokens - bareTokens },
   );
   return steps
     .filter(({ frees }) => frees > 0)

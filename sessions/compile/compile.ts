@@ -67,7 +67,7 @@ export function compileMaterial(
     stats: {
       ...statsOf(provenance, planned, messages),
       tokens: { ...tokensOf(provenance), estimator: estimator.name },
-      shared: sharedPrefix(chain, Buffer.from(material.last?.chain ?? '', 'hex')),
+      shared: sharedPrefix(chain, Buffer.from(material.last ?? '', 'hex')),
     },
     ...(options.format === 'anthropic' && { request: toAnthropic(messages) }),
     ...(options.format === 'openai' && { request: toOpenAi(messages) }),

@@ -1,4 +1,3 @@
-import { countTokens, setMergeCacheSize } from 'gpt-tokenizer/encoding/o200k_base';
 import { LRUCache } from 'lru-cache';
 import { contentHash } from './content-hash.ts';
 
@@ -14,7 +13,7 @@ export const ESTIMATORS = ['o200k_base', 'characters'] as const;
 export type EstimatorName = (typeof ESTIMATORS)[number];
 
 /**
- * The estimator of a name.
+ * The estimator of a name. The tables of a tokenizer take a quarter of a second to load: they are, when one is asked for.
  *
  * `o200k_base` is the tokenizer of current OpenAI models, and near enough for others when it is calibrated. What looks
  * like a special token, as `<|endoftext|>`, is counted as the plain text it is. A run of more than 128 letters, white
@@ -23,10 +22,14 @@ export type EstimatorName = (typeof ESTIMATORS)[number];
  *
  * `characters` is a quarter of the length in UTF-16 code units, rounded up: cheap, and far off outside English prose.
  */
-export function estimatorNamed(name: EstimatorName): TokenEstimator {
+export async function estimatorNamed(name: EstimatorName): Promise<TokenEstimator> {
   switch (name) {
-    case 'o200k_base':
-      return { name, count: countInPieces };
+    case 'o200k_base': {
+      const tokenizer = await import('gpt-tokenizer/encoding/o200k_base');
+      // The tokenizer keeps the merges of its pieces, and each piece keeps the whole text it was taken from in memory.
+      tokenizer.setMergeCacheSize(0);
+      return { name, count: (text) => countInPieces(tokenizer.countTokens, text) };
+    }
     case 'characters':
       return { name, count: (text) => Math.ceil(text.length / 4) };
   }
@@ -67,9 +70,6 @@ export function remembered(estimator: TokenEstimator, maxEntries: number): Token
   };
 }
 
-// The tokenizer keeps the merges of its pieces, and each piece keeps the whole text it was taken from in memory.
-setMergeCacheSize(0);
-
 /** No text is taken for a special token, and none is refused for holding one. */
 const PLAIN_TEXT = { disallowedSpecial: new Set<string>() };
 
@@ -82,7 +82,9 @@ const MOST_IN_PIECE = 128;
 const LONG_RUN = new RegExp(KINDS.map((kind) => `${kind}{${MOST_IN_PIECE + 1},}`).join('|'), 'gu');
 const PIECE = new RegExp(`[^]{1,${MOST_IN_PIECE}}`, 'gu');
 
-function countInPieces(text: string): number {
+type CountTokens = (text: string, options: typeof PLAIN_TEXT) => number;
+
+function countInPieces(countTokens: CountTokens, text: string): number {
   let total = 0;
   let counted = 0;
   for (const { 0: run, index } of text.matchAll(LONG_RUN)) {

@@ -43,6 +43,16 @@ begin
   end if;
 end $$;
 
+-- The sessions of a turn: those of its grants, and the forks it worked in.
+create function earshot.turn_sessions(p_org bigint, p_turn uuid) returns uuid[]
+language plpgsql stable as $$
+begin
+  return array(
+    select g.session_id from grants g where g.org_id = p_org and g.turn_id = p_turn
+    union
+    select f.session_id from turn_forks f where f.org_id = p_org and f.turn_id = p_turn);
+end $$;
+
 -- What a turn's sessions, and the forks it worked in, were shown, flattened: with each message that came out of a delivery, what
 -- that delivery was made from.
 create function earshot.turn_sources(p_org bigint, p_turn uuid) returns earshot.source[]
@@ -51,11 +61,7 @@ begin
   return array(
     with shown as materialized (
       select distinct l.conversation_id, l.from_seq, l.to_seq, l.revision
-      from (
-        select g.session_id from grants g where g.org_id = p_org and g.turn_id = p_turn
-        union
-        select f.session_id from turn_forks f where f.org_id = p_org and f.turn_id = p_turn
-      ) worked
+      from unnest(turn_sessions(p_org, p_turn)) as worked(session_id)
       join ledger_entries l on l.org_id = p_org and l.session_id = worked.session_id
     )
     select row(s.conversation_id, s.from_seq, s.to_seq, s.revision)::source

@@ -146,9 +146,8 @@ create table earshot.log_sends (
   reached bigint not null,
   -- The injections in it.
   held uuid[] not null,
-  -- Of each message the first bytes of a hash over it and all before it, and its length.
+  -- Of each message the first bytes of a hash over it and all before it.
   chain bytea not null,
-  lengths integer[] not null,
   turn_id uuid not null,
   sent_at timestamptz not null,
   primary key (org_id, session_id, namespace),
@@ -319,6 +318,25 @@ declare
 begin
   return judge_sources(org, shown, turn_scope(org, p_live.destination_id, standing.readers, standing.floor,
     standing.extent, p_live.requester_id, standing.project_bound, null, p_now, conversations_of(org, shown)));
+end $$;
+
+-- Puts into the ledger what a session is shown, in the order in which every writer does, so that two never wait for each other.
+create function earshot.note_in_ledger(p_org bigint, p_session uuid, p_sources earshot.source[], p_decision uuid) returns void
+language plpgsql volatile as $$
+begin
+  insert into ledger_entries (org_id, session_id, conversation_id, from_seq, to_seq, revision, decision_id)
+  select distinct p_org, p_session, s.conversation_id, s.from_seq, s.to_seq, s.revision, p_decision from unnest(p_sources) s
+  order by 3, 4, 6
+  on conflict do nothing;
+end $$;
+
+-- Puts into it all that the ledgers of other sessions hold.
+create function earshot.join_ledgers(p_org bigint, p_session uuid, p_others uuid[], p_decision uuid) returns void
+language plpgsql volatile as $$
+begin
+  perform note_in_ledger(p_org, p_session, array(
+    select row(l.conversation_id, l.from_seq, l.to_seq, l.revision)::source from ledger_entries l
+    where l.org_id = p_org and l.session_id = any (p_others) and l.session_id <> p_session), p_decision);
 end $$;
 
 -- Records what was decided about a call of a session (INVARIANT 17), and does what a refusal entails: the grant ends

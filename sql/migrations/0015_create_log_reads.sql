@@ -321,10 +321,7 @@ begin
       update turns t0 set only_for = meet(t0.only_for, binding)
       where t0.org_id = (call.live).org_id and t0.id = (call.live).turn_id;
     end if;
-    insert into ledger_entries (org_id, session_id, conversation_id, from_seq, to_seq, revision, decision_id)
-    select (call.live).org_id, p_session, s.conversation_id, s.from_seq, s.to_seq, s.revision, pending
-    from unnest(seen.sources) s order by s.conversation_id, s.from_seq
-    on conflict do nothing;
+    perform note_in_ledger((call.live).org_id, p_session, seen.sources, pending);
     if p_what = 'compile' then
       insert into turn_places (org_id, session_id, agent, turn_id)
       select n.org_id, n.session_id, n.agent, (call.live).turn_id from namespaces n

@@ -88,38 +88,23 @@ begin
   end if;
 end $$;
 
--- Puts what entries came from into the ledger, in the order in which every writer does, so that two never wait for each other.
+-- Puts what entries came from into the ledger.
 create function earshot.note_sources(p_org bigint, p_session uuid, p_from bigint, p_to bigint, p_revision bigint, p_decision uuid)
 returns void
 language plpgsql volatile as $$
 begin
-  insert into ledger_entries (org_id, session_id, conversation_id, from_seq, to_seq, revision, decision_id)
-  select p_org, p_session, f.conversation_id, f.seq, f.seq, f.source_revision, p_decision
-  from (
-    select distinct s.conversation_id, s.seq, s.source_revision from log_sources s
-    where s.org_id = p_org and s.session_id = p_session and s.position between p_from and p_to and s.revision = p_revision
-  ) f
-  order by f.conversation_id, f.seq
-  on conflict do nothing;
+  perform note_in_ledger(p_org, p_session, array(
+    select row(s.conversation_id, s.seq, s.seq, s.source_revision)::source from log_sources s
+    where s.org_id = p_org and s.session_id = p_session and s.position between p_from and p_to and s.revision = p_revision),
+    p_decision);
 end $$;
 
 -- What a turn writes into a log may come from all that it was shown in the other logs of its session, the one of its
 -- grant and the forks that it worked in: their ledgers are this one's too from then on.
-create function earshot.join_ledgers(p_live earshot.live, p_session uuid, p_decision uuid) returns void
+create function earshot.bind_to_turn(p_live earshot.live, p_session uuid, p_decision uuid) returns void
 language plpgsql volatile as $$
 begin
-  insert into ledger_entries (org_id, session_id, conversation_id, from_seq, to_seq, revision, decision_id)
-  select distinct on (l.conversation_id, l.from_seq, coalesce(l.revision, 0))
-    p_live.org_id, p_session, l.conversation_id, l.from_seq, l.to_seq, l.revision, p_decision
-  from (
-    select g.session_id from grants g where g.org_id = p_live.org_id and g.turn_id = p_live.turn_id
-    union
-    select f.session_id from turn_forks f where f.org_id = p_live.org_id and f.turn_id = p_live.turn_id
-  ) worked
-  join ledger_entries l on l.org_id = p_live.org_id and l.session_id = worked.session_id
-  where worked.session_id <> p_session
-  order by l.conversation_id, l.from_seq, coalesce(l.revision, 0)
-  on conflict do nothing;
+  perform join_ledgers(p_live.org_id, p_session, turn_sessions(p_live.org_id, p_live.turn_id), p_decision);
 end $$;
 
 -- Appends entries, all or none. The same key and request again append nothing and give the same ids. The log's
@@ -188,14 +173,15 @@ begin
         end if;
       end loop;
       if held then
-        perform note_mail(org, p_session, (select coalesce(jsonb_agg(s.source), '[]') from log_mail m
-          cross join lateral jsonb_array_elements(m.sources) as s(source)
+        perform note_in_ledger(org, p_session, array(
+          select row(s.conversation_id, s.seq, s.seq, s.source_revision)::source from log_mail m
+          cross join lateral jsonb_to_recordset(m.sources) as s(conversation_id bigint, seq bigint, source_revision bigint)
           where m.org_id = org and m.session_id = p_session and m.id = any (append_log.ids)), pending);
       else
         perform note_sources(org, p_session, head.position - cardinality(ids) + 1, head.position, 1, pending);
         update log_heads h set position = head.position, change = head.change where h.org_id = org and h.session_id = p_session;
       end if;
-      perform join_ledgers(call.live, p_session, pending);
+      perform bind_to_turn(call.live, p_session, pending);
       insert into log_appends (org_id, session_id, turn_id, key, request_digest, ids)
       values (org, p_session, (call.live).turn_id, p_key, p_request_digest, append_log.ids);
     exception
@@ -311,7 +297,7 @@ begin
            from jsonb_array_elements(p_edit -> 'sources') as e(source)), t,
           p_addressee => kept.addressee, p_passes => kept.passes);
       perform note_sources(org, p_session, old.pos, old.pos, edit_log.revision, pending);
-      perform join_ledgers(call.live, p_session, pending);
+      perform bind_to_turn(call.live, p_session, pending);
       -- What is kept keeps where it came from.
       insert into log_sources (org_id, session_id, position, revision, block, conversation_id, seq, source_revision)
       select org, p_session, old.pos, edit_log.revision, array_position(slots, -(s.block + 1)) - 1, s.conversation_id, s.seq,

@@ -323,7 +323,7 @@ begin
       insert into log_appends (org_id, session_id, turn_id, key, request_digest, ids)
       values (org, p_session, (call.live).turn_id, p_key, p_request_digest, array[write_summary.summary]);
       perform bind_place(call.live, place);
-      perform join_ledgers(call.live, p_session, pending);
+      perform bind_to_turn(call.live, p_session, pending);
     exception
       -- INVARIANT 16: which source it was is not told.
       when sqlstate 'ES404' then

@@ -77,7 +77,7 @@ begin
       where p.org_id = org and p.session_id = p_session and p.namespace = p_place.name),
     'verdicts', to_jsonb(judge_units(p_live, p_session, p_place, coalesce(p_arguments -> 'units', '[]'),
       (p_arguments ->> 'most')::integer, p_now)),
-    'last', (select jsonb_build_object('chain', encode(l.chain, 'hex'), 'lengths', to_jsonb(l.lengths)) from log_sends l
+    'last', (select encode(l.chain, 'hex') from log_sends l
       where l.org_id = org and l.session_id = p_session and l.namespace = p_place.name));
   result.sources := summary_sources(org, p_session, found_ids) || placed;
   result.only_for := named_in_all(org, restricted, p_readers);
@@ -88,7 +88,7 @@ end $$;
 -- hashes. What is not on record was not sent: nothing is given to a model before this is committed. One that the gateway
 -- refuses, for its size, is on record as that (INVARIANT 17).
 create function earshot.send_log(p_digest bytea, p_session uuid, p_audience bytea, p_handle uuid, p_mark bigint, p_held uuid[],
-  p_chain bytea, p_lengths integer[], p_items integer, p_refused text, out code text, out changes jsonb, out decision_id uuid)
+  p_chain bytea, p_items integer, p_refused text, out code text, out changes jsonb, out decision_id uuid)
 language plpgsql volatile security definer
 set search_path = earshot, pg_temp set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
@@ -112,13 +112,13 @@ begin
       else p_refused end;
   end if;
   if code is null then
-    insert into log_sends as l (org_id, session_id, namespace, mark, reached, held, chain, lengths, turn_id, sent_at)
+    insert into log_sends as l (org_id, session_id, namespace, mark, reached, held, chain, turn_id, sent_at)
     values (org, p_session, place.name, p_mark, p_mark, array(select e.id from log_entries e
         where e.org_id = org and e.session_id = p_session and e.id = any (p_held) and e.owner = place.name and e.change <= p_mark),
       -- What a bound turn places is not told by how much a later request begins like it.
-      case when judge_place(call.live, place) is null then p_chain else '' end, p_lengths, (call.live).turn_id, t)
+      case when judge_place(call.live, place) is null then p_chain else '' end, (call.live).turn_id, t)
     on conflict (org_id, session_id, namespace) do update set mark = excluded.mark,
-      reached = greatest(l.reached, excluded.reached), held = excluded.held, chain = excluded.chain, lengths = excluded.lengths,
+      reached = greatest(l.reached, excluded.reached), held = excluded.held, chain = excluded.chain,
       turn_id = excluded.turn_id, sent_at = excluded.sent_at;
   end if;
   decision_id := record_session_call(call, 'send', code, p_items, t);
@@ -126,7 +126,7 @@ end $$;
 
 do $$
 declare
-  signature constant text := 'send_log(bytea, uuid, bytea, uuid, bigint, uuid[], bytea, integer[], integer, text)';
+  signature constant text := 'send_log(bytea, uuid, bytea, uuid, bigint, uuid[], bytea, integer, text)';
 begin
   grant create on schema earshot to earshot_scoped;
   revoke execute on all functions in schema earshot from public;

@@ -66,11 +66,8 @@ begin
   if (select count(*) from entry_sources(p_live, unbound, p_now)) <> jsonb_array_length(unbound) then
     raise exception using errcode = 'ES404', message = 'a source is not there';
   end if;
-  insert into ledger_entries (org_id, session_id, conversation_id, from_seq, to_seq, revision, decision_id)
-  select distinct org, p_session, f.conversation_id, f.seq, f.seq, f.revision, p_decision
-  from entry_sources(p_live, unbound, p_now) f
-  order by f.conversation_id, f.seq
-  on conflict do nothing;
+  perform note_in_ledger(org, p_session, array(
+    select row(f.conversation_id, f.seq, f.seq, f.revision)::source from entry_sources(p_live, unbound, p_now) f), p_decision);
 end $$;
 
 -- Stores the units of a start, in their order, each whole, as far as `judge_units` has it, all or none. `p_most`: how many
@@ -121,7 +118,7 @@ begin
         update log_heads h set position = head.position + stored, change = head.change + stored
         where h.org_id = org and h.session_id = p_session;
         perform bind_place(call.live, place);
-        perform join_ledgers(call.live, p_session, pending);
+        perform bind_to_turn(call.live, p_session, pending);
       end if;
     exception
       -- INVARIANT 16: which source it was is not told.

@@ -51,17 +51,6 @@ begin
   end if;
 end $$;
 
--- Puts what such an entry came from into the ledger.
-create function earshot.note_mail(p_org bigint, p_session uuid, p_sources jsonb, p_decision uuid) returns void
-language plpgsql volatile as $$
-begin
-  insert into ledger_entries (org_id, session_id, conversation_id, from_seq, to_seq, revision, decision_id)
-  select distinct p_org, p_session, s.conversation_id, s.seq, s.seq, s.source_revision, p_decision
-  from jsonb_to_recordset(p_sources) as s(conversation_id bigint, seq bigint, source_revision bigint)
-  order by s.conversation_id, s.seq
-  on conflict do nothing;
-end $$;
-
 -- The same for an entry that a turn writes: its sources are those that the turn may read now. Where one is not there it
 -- raises ES404.
 create function earshot.hold_entry(p_live earshot.live, p_session uuid, p_agent text, p_id uuid, p_entry jsonb, p_addressee text,
@@ -117,8 +106,8 @@ begin
 end $$;
 
 -- Hands on what was addressed to the agent of a fork that is being closed and that no compile was sent with: to the log that
--- the forks began with, once, as it was written, with its sources in that log's ledger. Nothing where the fork's own
--- ledger does not stand; and of a fork for one reader only what says for itself, in each of its blocks, for whom it is.
+-- the forks began with, once, as it was written. What the fork was shown is in that log's ledger from then on: an entry may
+-- come from more of it than it names. Nothing where the fork's own ledger does not stand; and of a fork for one reader only what says for itself, in each of its blocks, for whom it is.
 create function earshot.hand_on(p_live earshot.live, p_fork uuid, p_root uuid, p_decision uuid, p_now timestamptz) returns void
 language plpgsql volatile as $$
 declare
@@ -132,7 +121,7 @@ declare
     join namespaces n on n.org_id = org and n.session_id = p_fork and n.name = l.namespace
     cross join lateral log_view(org, p_fork, l.reached, view_readers(n, p_live.standing), n.agent, null) v
     where l.org_id = org and l.session_id = p_fork);
-  handed jsonb := '[]';
+  handed boolean := false;
   unread record;
 begin
   if judge_ledger(p_live, p_fork, p_now) is not null then
@@ -164,9 +153,11 @@ begin
           (select jsonb_agg(b.block - 'replay' order by b.nth) from jsonb_array_elements(unread.blocks) with ordinality as b(block, nth)),
           unread.sources, null, false, unread.turn_id, unread.written_at);
     end;
-    handed := handed || unread.sources;
+    handed := true;
   end loop;
-  perform note_mail(org, p_root, handed, p_decision);
+  if handed then
+    perform join_ledgers(org, p_root, array[p_fork], p_decision);
+  end if;
   delete from log_mail m where m.org_id = org and m.session_id = p_fork;
 end $$;
 

@@ -20,6 +20,8 @@ alter function earshot.read_log(bytea, uuid, bytea, uuid, text, jsonb, bigint) s
 -- No sample of texts is kept where statistics are, and no estimate depends on what the texts hold.
 alter table earshot.messages alter column body set statistics 0;
 alter table earshot.log_entries alter column blocks set statistics 0;
+alter table earshot.log_mail alter column blocks set statistics 0;
+alter table earshot.log_summaries alter column body set statistics 0;
 alter table earshot.messages alter column terms set statistics 0;
 alter table earshot.late_messages alter column message set statistics 0;
 alter table earshot.open_postings alter column term set statistics 0;

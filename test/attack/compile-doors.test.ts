@@ -72,7 +72,7 @@ describe('past the routes, by the gateway’s own login', () => {
       ['key', JSON.stringify([entry(text('x'))]), 'helper'],
     ],
     ['store_injections($1, $2, $3, null, $4::text::jsonb, $5)', ['[]', 1000]],
-    ['send_log($1, $2, $3, null, $4, $5::uuid[], $1, $6::integer[], 1, null)', [1, '{}', '{}']],
+    ['send_log($1, $2, $3, null, $4, $5::uuid[], $1, 1, null)', [1, '{}']],
     ['write_summary($1, $2, $3, null, $4, $1, $5::text::jsonb)', ['key', '{"text":"x"}']],
     ['read_log($1, $2, $3, null, $4, $5::text::jsonb, 0)', ['summaries', '{}']],
   ];
@@ -164,9 +164,9 @@ describe('past the routes, by the gateway’s own login', () => {
     ok(await ana.inject(unit('recall', 'CANARY')));
     const [row] = await gateway.owner<{ id: string }[]>`
       select id from earshot.log_entries where session_id = ${log.session}`;
-    const send = 'send_log($1, $2, $3, null, $4, $5::uuid[], $6, $7::integer[], 1, null)';
+    const send = 'send_log($1, $2, $3, null, $4, $5::uuid[], $6, 1, null)';
     const sent = (mark: unknown) =>
-      door(send, [digest, log.session, hash, mark, `{${row?.id ?? ''}}`, Buffer.alloc(0), '{}']);
+      door(send, [digest, log.session, hash, mark, `{${row?.id ?? ''}}`, Buffer.alloc(0)]);
     for (const mark of [1, null, '9223372036854775807'])
       expect((await sent(mark)).code).toBe('conflict');
     ok(await log.entries());

@@ -265,6 +265,18 @@ describe('past the ledger', () => {
     expect((await log.compile()).code).toBe('source_changed');
   });
 
+  test('what a closed fork hands on stands and falls with all that the fork was shown, named or not', async () => {
+    const fork = await log.fork('side');
+    await fork.append({ ...entry(text('the canary sang')), ...notes });
+    const unnamed = { entries: [entry(text('it sang'))] };
+    ok(await log.call('POST', '/entries?agent=side', unnamed, randomUUID()));
+    const closing = await start();
+    ok(await fork.by(closing).close());
+    expect(await log.texts()).toEqual(['it sang']);
+    await rewritten();
+    expect((await log.compile()).code).toBe('source_changed');
+  });
+
   test('a summary whose source is revoked is sent nowhere, nor what was made of it, and its entries are', async () => {
     const [id = ''] = await log.append(entry(text('plain')));
     const { state = '' } = ok(await log.summaryInput(id, id));

@@ -91,7 +91,7 @@ export async function measureCompile(
     const place = placeOf(log);
     const material = await materialOf(place);
     const { result } = granted(await log.log.preview());
-    const stepped = built(compileMaterial(material, [], {}, settings.estimator())).compiled;
+    const stepped = built(compileMaterial(material, [], {}, await settings.estimator())).compiled;
     const kept = await compiledBy(place, { dearer: 'keep' }, 'preview');
     if (result.stats.dearerReplaced > 0) throw new Error('A summary is dear.');
     for (const other of [stepped, kept]) {
@@ -114,20 +114,20 @@ export async function measureCompile(
     'code, the schema of the database': await partsOfSchema(),
     'the words of the data, most of them made up': (await phrasesOf(database)).slice(0, 4_000),
   };
+  const ruling = await Promise.all(
+    filled.map(async (log, nth) => {
+      const material = materials[nth];
+      if (material === undefined || !ruled.includes(log.length)) return [];
+      return ruleSubjects(placeOf(log), material, log.length);
+    }),
+  );
   const rounds = new Map([
     ...(await measureRounds(
       filled.map((log) => steps(placeOf(log), log.length)),
       effort,
     )),
-    ...(await measureRounds(
-      filled.flatMap((log, nth) => {
-        const material = materials[nth];
-        if (material === undefined || !ruled.includes(log.length)) return [];
-        return ruleSubjects(placeOf(log), material, log.length);
-      }),
-      effort,
-    )),
-    ...(await measureRounds(countSubjects(texts), effort)),
+    ...(await measureRounds(ruling.flat(), effort)),
+    ...(await measureRounds(await countSubjects(texts), effort)),
   ]);
   const counted = Object.fromEntries(
     Object.entries(texts).map(([name, some]) => [name, Buffer.byteLength(some.join(''))]),
@@ -186,8 +186,12 @@ function steps(place: CompilePlace, length: number): Subject {
 }
 
 /** The rule against without it: the whole compile, and what alone reads it. */
-function ruleSubjects(place: CompilePlace, material: CompileMaterial, length: number): Subject[] {
-  const estimator = place.settings.estimator();
+async function ruleSubjects(
+  place: CompilePlace,
+  material: CompileMaterial,
+  length: number,
+): Promise<Subject[]> {
+  const estimator = await place.settings.estimator();
   const subject = (name: string, run: () => unknown): Subject => ({
     run: async () => ({ [timeName(name, length)]: (await timed(run)).took }),
   });
@@ -201,9 +205,11 @@ function ruleSubjects(place: CompilePlace, material: CompileMaterial, length: nu
   ];
 }
 
-function countSubjects(texts: Readonly<Record<string, readonly string[]>>): Subject[] {
-  const cold = estimatorNamed('o200k_base');
-  const warm = compileSettings().estimator('o200k_base');
+async function countSubjects(
+  texts: Readonly<Record<string, readonly string[]>>,
+): Promise<Subject[]> {
+  const cold = await estimatorNamed('o200k_base');
+  const warm = await compileSettings().estimator('o200k_base');
   const subject = (name: string, count: () => void): Subject => ({
     run: async () => ({ [name]: (await timed(count)).took }),
   });

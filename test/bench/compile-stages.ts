@@ -44,7 +44,7 @@ export async function stageCompile(
   );
   const parse = await timed(() => CompileMaterial.parse(read.value.result));
   const build = async (memory: CompileSettings) => {
-    const estimator = memory.estimator();
+    const estimator = await memory.estimator();
     await countAhead(estimator, parse.value);
     return built(compileMaterial(parse.value, [unit], {}, estimator));
   };
@@ -54,7 +54,7 @@ export async function stageCompile(
   const send = await timed(async () =>
     granted(
       await sendLog(database, caller, namespace, {
-        ...{ mark: store.value.mark, held, chain: chain.hashes, lengths: chain.lengths },
+        ...{ mark: store.value.mark, held, chain: chain.hashes },
         items: compiled.messages.length,
       }),
     ),

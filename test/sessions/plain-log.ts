@@ -314,10 +314,12 @@ export class PlainTurn {
   }
 }
 
-/** What a person of the audience said is that person's, whatever the turn was shown. */
+/** What a person of the audience said is that person's, whatever the turn was shown; a form of a provider nobody said. */
 function isOwnWord({ role, participant, blocks }: WrittenEntry, audience: Names): boolean {
   return (
-    role === 'user' && audience.includes(participant) && blocks.every(({ type }) => type === 'text')
+    role === 'user' &&
+    audience.includes(participant) &&
+    blocks.every(({ type, replay }) => type === 'text' && replay === undefined)
   );
 }
 

@@ -41,8 +41,8 @@ export const ANNOUNCED: readonly Way[] = [
       change(
         'an entry’s sources are not in it',
         'note_sources',
-        'order by f.conversation_id, f.seq',
-        'limit 0',
+        'where s.org_id = p_org and',
+        'where false and',
       ),
     ],
   },

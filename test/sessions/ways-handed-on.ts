@@ -101,7 +101,7 @@ export const HANDED_ON: readonly Way[] = [
       await writtenTo(log, 'side', 'CANARY');
       await changeSource(house, fork);
       ok(await fork.close());
-      expect(await log.texts()).toEqual([]);
+      expect((await log.compile()).body).toMatchObject({ messages: [] });
     },
     mutants: [
       change(
@@ -129,8 +129,8 @@ export const HANDED_ON: readonly Way[] = [
       change(
         'the ledger there does not get it',
         'hand_on',
-        'perform note_mail(org, p_root, handed, p_decision);',
-        '',
+        'perform join_ledgers(org, p_root, array[p_fork], p_decision);',
+        'null;',
       ),
     ],
   },

@@ -149,7 +149,7 @@ async function putDown(
     session: grant.sessionId,
     audienceHash: grant.audienceHash,
   };
-  const sent = { mark, held: [], chain: new Uint8Array(0), lengths: [], items: 0 };
+  const sent = { mark, held: [], chain: new Uint8Array(0), items: 0 };
   const answer = await sendLog(gateway.gateway.database, caller, namespace, sent, refused);
   return answer.ok ? undefined : answer.code;
 }

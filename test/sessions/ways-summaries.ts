@@ -209,8 +209,8 @@ export const SUMMARIZED: readonly Way[] = [
             change(
               'nothing is put there',
               'read_log',
-              'from unnest(seen.sources) s order',
-              'from unnest(seen.sources) s where false order',
+              'perform note_in_ledger((call.live).org_id, p_session, seen.sources, pending);',
+              '',
             ),
           ]
         : []),

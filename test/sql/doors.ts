@@ -37,7 +37,7 @@ export const FUNCTIONS = [
   'remove_member(text, text, text)',
   'retrieve(bytea, jsonb, bytea)',
   'rfc3339(timestamp with time zone)',
-  'send_log(bytea, uuid, bytea, uuid, bigint, uuid[], bytea, integer[], integer, text)',
+  'send_log(bytea, uuid, bytea, uuid, bigint, uuid[], bytea, integer, text)',
   'set_primary_agent(bytea, uuid, bytea, text)',
   'stop_turn(text, text[], uuid)',
   'store_injections(bytea, uuid, bytea, uuid, jsonb, integer)',

@@ -27,8 +27,8 @@ import { plainText, randomCompile, type RandomCompile } from './random-material.
 // What holds of every compile, whatever the log, its summaries, the options and the budget.
 
 const ESTIMATORS = {
-  characters: estimatorNamed('characters'),
-  o200k_base: remembered(estimatorNamed('o200k_base'), 100_000),
+  characters: await estimatorNamed('characters'),
+  o200k_base: remembered(await estimatorNamed('o200k_base'), 100_000),
 } as const satisfies Record<EstimatorName, TokenEstimator>;
 const { characters } = ESTIMATORS;
 
@@ -341,7 +341,7 @@ test('a request shares all of itself with the same one, and nothing with one tha
       const first = attempt(given, characters);
       if (!first.ok) throw new Error(first.code);
       const { messages } = first.compiled;
-      const last = { chain: first.chain.hashes.toString('hex'), lengths: [...first.chain.lengths] };
+      const last = first.chain.hashes.toString('hex');
       const sharedBy = (units = given.units) => {
         const material = { ...given.material, last };
         return compiledOf({ ...given, material, units }, characters).stats.shared;

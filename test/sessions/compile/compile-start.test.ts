@@ -6,7 +6,7 @@ import { compiledOf } from './plain-compile.ts';
 
 // Which units of a start are before the agent already, and which are placed, where summaries and windows decide.
 
-const characters = estimatorNamed('characters');
+const characters = await estimatorNamed('characters');
 
 const unit = (source: string): StartUnit => ({
   ...{ source, parts: [{ text: textOf(source) }], position: 'after_user', placement: 'stored' },

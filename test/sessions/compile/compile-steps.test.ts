@@ -6,7 +6,7 @@ import type { RandomCompile } from './random-material.ts';
 
 // Which steps a refusal names, case by case; that each frees what it says is in compile-property.test.ts.
 
-const characters = estimatorNamed('characters');
+const characters = await estimatorNamed('characters');
 
 /** A log of entries of so many tokens, the first at place 0, with summaries that cost so much. */
 function logOf(

@@ -11,9 +11,10 @@ const log = (entries: number, text: string) => ({
   summaries: [] as { text: string; covers: number[] }[],
 });
 
+const tokenizer = await estimatorNamed('o200k_base');
+
 /** An estimator that remembers counts, and how many it has made. */
 function counting() {
-  const tokenizer = estimatorNamed('o200k_base');
   const made = { counts: 0 };
   const count = (text: string) => {
     made.counts++;

@@ -176,8 +176,11 @@ describe('a text is never cut inside', () => {
   });
 });
 
-describe.each(ESTIMATORS)('by %s', (name) => {
-  const estimator = estimatorNamed(name);
+const estimators = await Promise.all(
+  ESTIMATORS.map(async (name) => [name, await estimatorNamed(name)] as const),
+);
+
+describe.each(estimators)('by %s', (_name, estimator) => {
   const clusters = new Intl.Segmenter('en', { granularity: 'grapheme' });
 
   // Listing the clusters of one of them takes half a minute.

@@ -10,12 +10,14 @@ import {
 } from '../../../sessions/compile/token-estimator.ts';
 import { hostileText, LONG_TEXTS } from '../hostile-text.ts';
 
-const o200k = estimatorNamed('o200k_base');
-const characters = estimatorNamed('characters');
+const o200k = await estimatorNamed('o200k_base');
+const characters = await estimatorNamed('characters');
 
-describe.each(ESTIMATORS)('%s', (name) => {
-  const estimator = estimatorNamed(name);
+const estimators = await Promise.all(
+  ESTIMATORS.map(async (name) => [name, await estimatorNamed(name)] as const),
+);
 
+describe.each(estimators)('%s', (name, estimator) => {
   test('has the name that it was asked for by, and counts an empty text as nothing', () => {
     expect(estimator.name).toBe(name);
     expect(estimator.count('')).toBe(0);
