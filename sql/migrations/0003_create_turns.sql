@@ -173,18 +173,53 @@ create table earshot.deliveries (
 create unique index deliveries_by_message on earshot.deliveries (org_id, destination_id, message_id)
   where message_id is not null;
 
--- The lineage of a delivery, flattened: the ledgers of its turn, and the lineage of whatever in them
--- came out of a delivery itself.
-create table earshot.delivery_sources (
+-- Text that was made from sources and is kept here: a memory, a summary, a draft. Its home is the conversation that it was made
+-- for. It is numbered there, below zero: so one pair of conversation and sequence names a message or an artifact, in a
+-- ledger and in a lineage alike, and no floor admits it where nobody has thought of artifacts.
+create table earshot.artifacts (
   org_id bigint not null,
-  delivery_id uuid not null,
+  conversation_id bigint not null,
+  seq bigint not null check (seq < 0),
+  id uuid not null,
+  kind text not null check (kind in ('memory', 'summary', 'draft', 'note')),
+  title text,
+  body text not null,
+  body_sha256 bytea not null check (octet_length(body_sha256) = 32),
+  content_type text not null,
+  state text not null default 'live' check (state in ('live', 'deleted')),
+  -- Where an ingest caller named the sources. Otherwise the lineage is the ledger of the turn, which nobody chose.
+  asserted boolean not null,
+  persona_id bigint,
+  turn_id uuid,
+  created_at timestamptz not null,
+  -- The caller, the key of its request and the digest of what it asked for.
+  client_id text collate "C" not null,
+  idempotency_key text collate "C" not null,
+  request_digest bytea not null,
+  terms tsvector not null,
+  primary key (org_id, conversation_id, seq),
+  unique (org_id, id),
+  unique (org_id, client_id, idempotency_key),
+  foreign key (org_id, conversation_id) references earshot.conversations,
+  foreign key (org_id, persona_id) references earshot.personas,
+  foreign key (org_id, turn_id) references earshot.turns,
+  check (asserted = (turn_id is null))
+);
+create sequence earshot.artifact_numbers;
+
+-- What a derived text, a delivery or an artifact, was made from, flattened: the ledgers of its turn, and the lineage of
+-- whatever in them is derived itself. That part is inherited: it has no revision, since it has to be readable and may have been
+-- edited since.
+create table earshot.lineage (
+  org_id bigint not null,
+  derived_id uuid not null,
   conversation_id bigint not null,
   from_seq bigint not null,
   to_seq bigint,
   revision bigint
 );
-create index delivery_sources_by_delivery on earshot.delivery_sources (org_id, delivery_id);
-create index delivery_sources_by_source on earshot.delivery_sources (org_id, conversation_id, from_seq);
+create index lineage_by_derived on earshot.lineage (org_id, derived_id);
+create index lineage_by_source on earshot.lineage (org_id, conversation_id, from_seq);
 
 alter table earshot.messages add foreign key (org_id, delivery_id) references earshot.deliveries;
 
@@ -217,7 +252,7 @@ declare
   name text;
 begin
   foreach name in array array['turns', 'session_epochs', 'sessions', 'turn_forks', 'grants', 'ledger_entries',
-    'deliveries', 'delivery_sources', 'decisions']
+    'deliveries', 'artifacts', 'lineage', 'decisions']
   loop
     execute format('alter table earshot.%I enable row level security', name);
     execute format('alter table earshot.%I force row level security', name);
@@ -233,14 +268,18 @@ create policy by_digest on earshot.grants for select
   using (digest = decode(nullif(current_setting('earshot.grant_digest', true), ''), 'hex'));
 
 grant update on earshot.turns, earshot.session_epochs, earshot.sessions, earshot.grants,
-  earshot.deliveries to earshot_scoped;
+  earshot.deliveries, earshot.artifacts to earshot_scoped;
+grant usage on sequence earshot.artifact_numbers to earshot_scoped;
 
 -- The runtime sees the course of the work, not what was said: no digest, no readers, no payload.
 grant select on earshot.turns, earshot.sessions, earshot.session_epochs, earshot.ledger_entries,
-  earshot.delivery_sources, earshot.decisions to earshot_runtime;
+  earshot.lineage, earshot.decisions to earshot_runtime;
 grant select (org_id, id, turn_id, lease_id, lease_owner, lease_fence, session_id, audience_hash, mode,
     project_bound, policy_revision, issued_at, expires_at, ended_at, revoked_at, revoked_code)
   on earshot.grants to earshot_runtime;
+grant select (org_id, conversation_id, seq, id, kind, body_sha256, content_type, state, asserted, persona_id, turn_id, created_at,
+    client_id, idempotency_key, request_digest)
+  on earshot.artifacts to earshot_runtime;
 grant select (org_id, id, turn_id, grant_id, destination_id, status, code, payload_sha256, content_type,
     audience_hash, mode, project_bound, policy_revision, idempotency_key, request_digest, proposed_at,
     expires_at, released_at, acknowledge_by, acknowledged_at, message_id)

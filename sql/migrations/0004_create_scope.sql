@@ -448,24 +448,28 @@ language sql immutable as $$
   end
 $$;
 
--- Whether everything a delivery was made from is readable in this scope (INVARIANT 13). A delivery
--- without sources is readable by nobody. What the sources themselves came out of is beside them.
-create function earshot.lineage_readable(p_org bigint, p_delivery uuid, p_scope earshot.scope)
+-- Whether everything a derived text was made from is readable in this scope (INVARIANT 13). One without sources
+-- is readable by nobody. What the sources themselves came out of is beside them.
+create function earshot.lineage_readable(p_org bigint, p_derived uuid, p_scope earshot.scope)
 returns boolean
 language plpgsql stable as $$
 begin
-  return exists (select from delivery_sources d where d.org_id = p_org and d.delivery_id = p_delivery)
+  return exists (select from lineage d where d.org_id = p_org and d.derived_id = p_derived)
     and not exists (
-      select from delivery_sources d
-      where d.org_id = p_org and d.delivery_id = p_delivery
+      select from lineage d
+      where d.org_id = p_org and d.derived_id = p_derived
         and not exists (
           select from in_scope(p_org, p_scope) s
-          where s.conversation_id = d.conversation_id and d.from_seq >= s.floor
-            and (d.to_seq is null or exists (
-              select from messages m
-              where m.org_id = p_org and m.conversation_id = d.conversation_id and m.seq = d.from_seq
-                and m.state <> 'deleted'
-                and (may_leave(m) or m.conversation_id = (p_scope).destination_id)))));
+          where s.conversation_id = d.conversation_id
+            and case when d.from_seq < 0 then exists (
+                select from artifacts a
+                where a.org_id = p_org and a.conversation_id = d.conversation_id and a.seq = d.from_seq
+                  and a.state = 'live')
+              else d.from_seq >= s.floor and (d.to_seq is null or exists (
+                select from messages m
+                where m.org_id = p_org and m.conversation_id = d.conversation_id and m.seq = d.from_seq
+                  and m.state <> 'deleted'
+                  and (may_leave(m) or m.conversation_id = (p_scope).destination_id))) end));
 end $$;
 
 -- The messages of a conversation in scope, from its floor up: all that is to be seen but for the lineage
@@ -479,17 +483,30 @@ language sql stable as $$
     and (earshot.may_leave(m) or m.conversation_id = p_destination)
 $$;
 
--- Question: which messages of one conversation in scope may be seen? Its floor comes from the scope and is a
--- bound of the index: what is below it is not walked over, in either direction. A message that came out of a
--- delivery asks for its lineage too.
+-- The artifacts of a conversation as messages below zero: all that is to be seen but for the lineage, which each has.
+-- Index: the primary key of artifacts.
+create function earshot.conversation_artifacts(p_org bigint, p_conversation bigint) returns setof earshot.messages
+language sql stable as $$
+  select a.org_id, a.conversation_id, a.seq, a.id::text::earshot.external_id, 'artifact', null::bigint, a.persona_id, a.body,
+    1::bigint, 'live', null::earshot.external_id, a.created_at, null::timestamptz, a.id, a.terms
+  from earshot.artifacts a
+  where a.org_id = p_org and a.conversation_id = p_conversation and a.seq < 0 and a.state = 'live'
+$$;
+
+-- Question: which messages and artifacts of one conversation in scope may be seen? Its floor comes from the scope and is a
+-- bound of the index: what is below it is not walked over, in either direction. What is derived asks for its lineage too,
+-- and an artifact for nothing else.
 create function earshot.visible_in(p_org bigint, p_scope earshot.scope, p_conversation bigint, p_floor bigint)
 returns setof earshot.messages
 language sql stable as $$
   select m.* from earshot.conversation_messages(p_org, p_conversation, p_floor, (p_scope).destination_id) m
   where m.delivery_id is null or earshot.lineage_readable(p_org, m.delivery_id, p_scope)
+  union all
+  select a.* from earshot.conversation_artifacts(p_org, p_conversation) a
+  where earshot.lineage_readable(p_org, a.delivery_id, p_scope)
 $$;
 
--- Question: which messages may be seen in this scope? The one predicate that every path composes.
+-- Question: which messages and artifacts may be seen in this scope? The one predicate that every path composes.
 create function earshot.visible_messages(p_org bigint, p_scope earshot.scope)
 returns setof earshot.messages
 language sql stable as $$

@@ -259,8 +259,8 @@ begin
   end if;
 end $$;
 
--- Whether what was read is still readable in a scope, and unchanged: null, or the refusal. Every
--- message among the sources is asked of the one predicate.
+-- Whether what was read is still readable in a scope, and unchanged: null, or the refusal. Every message and artifact
+-- among the sources is asked of the one predicate. One without a revision is inherited, and may have changed.
 create type earshot.source as (conversation_id bigint, from_seq bigint, to_seq bigint, revision bigint);
 
 create function earshot.judge_sources(p_org bigint, p_sources earshot.source[], p_scope earshot.scope)
@@ -271,7 +271,7 @@ begin
       -- An empty lineage is readable by nobody and clears nothing.
       when count(*) = 0 or bool_or(case when f.to_seq is null then f.floor is null or f.from_seq < f.floor
                                         else f.seq is null end) then 'source_revoked'
-      when bool_or(f.to_seq is not null and f.now is distinct from f.revision) then 'source_changed'
+      when bool_or(f.revision is not null and f.now is distinct from f.revision) then 'source_changed'
     end
     from (
       select s.from_seq, s.to_seq, s.revision, i.floor, m.seq, m.revision as now

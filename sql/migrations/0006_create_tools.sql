@@ -40,13 +40,13 @@ language sql stable as $$
     'fromSeq', (select s.floor::text from earshot.in_scope(p_org, p_scope) s where s.conversation_id = c.id),
     'replyTo', (select jsonb_build_object('id', parent.external_id, 'seq', parent.seq::text)
                 from earshot.visible_messages(p_org, p_scope) parent
-                where parent.conversation_id = c.id and parent.external_id = (p_message).reply_to),
+                where parent.conversation_id = c.id and parent.external_id = (p_message).reply_to and parent.seq > 0),
     'embeds', (select jsonb_agg(jsonb_build_object('conversation', tc.external_id, 'id', target.external_id,
                                                    'seq', target.seq::text) order by e.position)
                from earshot.message_embeds e
                join earshot.conversations tc on tc.org_id = p_org and tc.external_id = e.target_conversation
                join earshot.visible_messages(p_org, p_scope) target
-                 on target.conversation_id = tc.id and target.external_id = e.target_message
+                 on target.conversation_id = tc.id and target.external_id = e.target_message and target.seq > 0
                where e.org_id = p_org and e.conversation_id = (p_message).conversation_id
                  and e.seq = (p_message).seq)))
   from (select c.* from earshot.conversations c
@@ -55,7 +55,8 @@ $$;
 
 -- Question: which other conversations decide what is seen of these messages of one conversation?
 -- Those of the messages that they embed, and those that a message which came out of a delivery was made from:
--- one of these, one that they reply to, or one that they embed. Nothing below a floor is looked at.
+-- one of these, one that they reply to, or one that they embed; and those that an artifact of these was made from.
+-- Nothing below a floor is looked at.
 create function earshot.related_conversations(p_org bigint, p_scope earshot.scope, p_conversation bigint,
   p_seqs bigint[]) returns bigint[]
 language plpgsql stable as $$
@@ -85,11 +86,15 @@ begin
       join in_scope(p_org, p_scope) s on s.conversation_id = e.id
       cross join lateral (select v.delivery_id from conversation_messages(p_org, e.id, s.floor, destination) v
         where v.external_id = e.target_message limit 1) target
+      union
+      select a.delivery_id from unnest(p_seqs) as x(seq)
+      cross join lateral (select v.delivery_id from conversation_artifacts(p_org, p_conversation) v
+        where v.seq = x.seq limit 1) a
     )
     select e.id from embedded e
     union
     select d.conversation_id from made
-    join delivery_sources d on d.org_id = p_org and d.delivery_id = made.id);
+    join lineage d on d.org_id = p_org and d.derived_id = made.id);
 end $$;
 
 -- A turn's scope as far as it decides what is seen of these messages of one conversation. What every reader
@@ -259,7 +264,7 @@ begin
   ) r
   cross join lateral (
     select count(*) as messages, max(v.sent_at) as latest_at
-    from visible_in(p_org, p_scope, r.id, r.floor) v
+    from visible_in(p_org, p_scope, r.id, r.floor) v where v.seq > 0
   ) seen;
   return result;
 end $$;

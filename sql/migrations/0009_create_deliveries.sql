@@ -53,41 +53,45 @@ begin
     select f.session_id from turn_forks f where f.org_id = p_org and f.turn_id = p_turn);
 end $$;
 
--- What a turn's sessions, and the forks it worked in, were shown, flattened: with each message that came out of a delivery, what
--- that delivery was made from.
+-- What these messages and artifacts were made from, where they are derived.
+create function earshot.inherited_sources(p_org bigint, p_sources earshot.source[])
+returns table (conversation_id bigint, from_seq bigint, to_seq bigint)
+language sql stable as $$
+  select distinct d.conversation_id, d.from_seq, d.to_seq
+  from unnest(p_sources) s
+  cross join lateral (
+    select m.delivery_id as id from earshot.messages m
+    where m.org_id = p_org and m.conversation_id = s.conversation_id and m.seq = s.from_seq
+    union all
+    select a.id from earshot.artifacts a
+    where a.org_id = p_org and a.conversation_id = s.conversation_id and a.seq = s.from_seq) of
+  join earshot.lineage d on d.org_id = p_org and d.derived_id = of.id
+  where s.to_seq is not null
+$$;
+
+-- What a turn's sessions, and the forks it worked in, were shown, flattened: with each message and artifact that is derived, what
+-- that was made from.
 create function earshot.turn_sources(p_org bigint, p_turn uuid) returns earshot.source[]
 language plpgsql stable as $$
+declare
+  shown constant earshot.source[] := array(
+    select distinct row(l.conversation_id, l.from_seq, l.to_seq, l.revision)::source
+    from unnest(turn_sessions(p_org, p_turn)) as worked(session_id)
+    join ledger_entries l on l.org_id = p_org and l.session_id = worked.session_id);
 begin
-  return array(
-    with shown as materialized (
-      select distinct l.conversation_id, l.from_seq, l.to_seq, l.revision
-      from unnest(turn_sessions(p_org, p_turn)) as worked(session_id)
-      join ledger_entries l on l.org_id = p_org and l.session_id = worked.session_id
-    )
-    select row(s.conversation_id, s.from_seq, s.to_seq, s.revision)::source
-    from (
-      select * from shown
-      union
-      select d.conversation_id, d.from_seq, d.to_seq, d.revision
-      from shown s
-      join messages m on m.org_id = p_org and m.conversation_id = s.conversation_id and m.seq = s.from_seq
-      join delivery_sources d on d.org_id = p_org and d.delivery_id = m.delivery_id
-      where s.to_seq is not null
-    ) s);
+  return shown || array(
+    select row(i.conversation_id, i.from_seq, i.to_seq, null)::source from inherited_sources(p_org, shown) i);
 end $$;
 
--- Every conversation whose readability decides about these sources: their own, and those that a source which
--- came out of a delivery was made from.
+-- Every conversation whose readability decides about these sources: their own, and those that a derived one was
+-- made from.
 create function earshot.conversations_of(p_org bigint, p_sources earshot.source[]) returns bigint[]
 language plpgsql stable as $$
 begin
   return array(
     select s.conversation_id from unnest(p_sources) s
     union
-    select d.conversation_id from unnest(p_sources) s
-    join messages m on m.org_id = p_org and m.conversation_id = s.conversation_id and m.seq = s.from_seq
-    join delivery_sources d on d.org_id = p_org and d.delivery_id = m.delivery_id
-    where s.to_seq is not null);
+    select i.conversation_id from inherited_sources(p_org, p_sources) i);
 end $$;
 
 -- `own`: the code speaks of the turn's own destination, so a refusal for good ends the grant.
@@ -264,8 +268,8 @@ begin
   set status = excluded.status, code = excluded.code, payload = excluded.payload,
     grant_id = excluded.grant_id, audience_hash = excluded.audience_hash, mode = excluded.mode,
     project_bound = excluded.project_bound, policy_revision = excluded.policy_revision;
-  delete from delivery_sources ds where ds.org_id = org and ds.delivery_id = propose_delivery.delivery_id;
-  insert into delivery_sources (org_id, delivery_id, conversation_id, from_seq, to_seq, revision)
+  delete from lineage l where l.org_id = org and l.derived_id = propose_delivery.delivery_id;
+  insert into lineage (org_id, derived_id, conversation_id, from_seq, to_seq, revision)
   select org, propose_delivery.delivery_id, s.conversation_id, s.from_seq, s.to_seq, s.revision from unnest(sources) s;
   insert into decisions (org_id, id, decided_at, kind, verdict, code, turn_id, grant_id, delivery_id, subject_sha256,
     items, audience_hash, policy_revision, detail)
@@ -318,8 +322,8 @@ begin
     return result;
   end if;
   result := judge_disclosure(p_org, turn, p_delivery.destination_id, own, array(
-    select row(s.conversation_id, s.from_seq, s.to_seq, s.revision)::source from delivery_sources s
-    where s.org_id = p_org and s.delivery_id = p_delivery.id), p_now);
+    select row(s.conversation_id, s.from_seq, s.to_seq, s.revision)::source from lineage s
+    where s.org_id = p_org and s.derived_id = p_delivery.id), p_now);
   result.code := coalesce(result.code, case
     when (result.standing).mode is distinct from p_delivery.mode
       or (result.standing).project_bound is distinct from p_delivery.project_bound then 'mode_changed'
@@ -358,7 +362,7 @@ begin
   -- Lock.
   locked := array(
     select d.destination_id union select t0.destination_id from turns t0 where t0.org_id = org and t0.id = d.turn_id
-    union select s.conversation_id from delivery_sources s where s.org_id = org and s.delivery_id = p_delivery);
+    union select s.conversation_id from lineage s where s.org_id = org and s.derived_id = p_delivery);
   perform lock_readability(org, locked);
   perform from turns t0 where t0.org_id = org and t0.id = d.turn_id for no key update;
   perform from grants g where g.org_id = org and g.id = d.grant_id for no key update;
@@ -383,7 +387,7 @@ begin
     return;
   end if;
   perform require_locked(array(
-    select s.conversation_id from delivery_sources s where s.org_id = org and s.delivery_id = p_delivery), locked);
+    select s.conversation_id from lineage s where s.org_id = org and s.derived_id = p_delivery), locked);
   v := judge_release(org, d, p_shown, t);
   code := v.code;
   if v.code is not null then
@@ -453,14 +457,14 @@ begin
       and m.delivery_id is null and holder is null;
     -- What was made from the message before its origin was known is made from that origin too. And a
     -- message that two deliveries claim has the sources of both, whatever is answered to the second.
-    insert into delivery_sources (org_id, delivery_id, conversation_id, from_seq, to_seq, revision)
-    select distinct org, made.id, s.conversation_id, s.from_seq, s.to_seq, s.revision
+    insert into lineage (org_id, derived_id, conversation_id, from_seq, to_seq, revision)
+    select distinct org, made.id, s.conversation_id, s.from_seq, s.to_seq, null::bigint
     from (select holder as id where holder is not null
           union
-          select ds.delivery_id from delivery_sources ds
-          where ds.org_id = org and ds.conversation_id = d.destination_id and ds.from_seq = linked
-            and ds.to_seq is not null) made
-    join delivery_sources s on s.org_id = org and s.delivery_id = p_delivery
+          select l.derived_id from lineage l
+          where l.org_id = org and l.conversation_id = d.destination_id and l.from_seq = linked
+            and l.to_seq is not null) made
+    join lineage s on s.org_id = org and s.derived_id = p_delivery
     where made.id <> p_delivery;
     if holder is not null then
       return 'conflict';
@@ -478,7 +482,7 @@ begin
   grant create on schema earshot to earshot_scoped;
   revoke execute on all functions in schema earshot from public;
   grant execute on all functions in schema earshot to earshot_scoped;
-  grant delete on earshot.delivery_sources to earshot_scoped;
+  grant delete on earshot.lineage to earshot_scoped;
   foreach signature in array array[
     'propose_delivery(bytea, uuid, text, bytea, text, text, bytea, interval)',
     'release_delivery(text, uuid, bytea, bytea, text[], interval)',

@@ -37,8 +37,8 @@ language sql stable as $$
   select array(
     select (p_message).conversation_id
     union
-    select d.conversation_id from earshot.delivery_sources d
-    where d.org_id = p_org and d.delivery_id = (p_message).delivery_id)
+    select d.conversation_id from earshot.lineage d
+    where d.org_id = p_org and d.derived_id = (p_message).delivery_id)
 $$;
 
 -- Question: does this person read both ends, and the message if one is asked for?

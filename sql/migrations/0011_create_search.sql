@@ -41,6 +41,8 @@ begin
 end $$;
 create trigger set_terms before insert or update of body, state, terms on earshot.messages
   for each row execute function earshot.set_terms();
+create trigger set_terms before insert or update of body, state, terms on earshot.artifacts
+  for each row execute function earshot.set_terms();
 
 -- Another configuration of an organization: every message is read anew, in the same transaction. Locks come
 -- in the order of every writer: conversations, then the configuration.
@@ -50,6 +52,7 @@ begin
   perform from conversations c where c.org_id = new.id order by c.id for share;
   perform pg_advisory_xact_lock(text_search_lock(), (new.id % 2147483647)::integer);
   update messages m set terms = '' where m.org_id = new.id and m.state <> 'deleted';
+  update artifacts a set terms = '' where a.org_id = new.id and a.state <> 'deleted';
   return null;
 end $$;
 create trigger text_search_changed after update on earshot.organizations for each row
@@ -57,7 +60,7 @@ create trigger text_search_changed after update on earshot.organizations for eac
   execute function earshot.text_search_changed();
 
 -- The terms of every message that is open to the organization: in a conversation visible to it, from
--- the default floor up, not deleted, and free to leave its conversation. Derived, kept by triggers, and
+-- the default floor up, not deleted, and free to leave its conversation; and of the artifacts that are at home there. Derived, kept by triggers, and
 -- never a permission: it only names candidates, and each is asked of `visible_messages`.
 --
 -- An index of its own, because its cost then depends on nothing that somebody cannot read, because
@@ -71,7 +74,7 @@ create table earshot.open_postings (
   -- How often the term occurs, 8 at most, and how many different terms the message has.
   frequency smallint not null,
   length integer not null,
-  -- Written by somebody; false for a message that came out of a delivery.
+  -- Written by somebody; false for what is derived.
   authored boolean not null,
   primary key (org_id, term, conversation_id, seq) include (frequency, length, authored)
 );
@@ -154,6 +157,37 @@ begin
 end $$;
 create trigger posted after insert or delete on earshot.messages
   for each row execute function earshot.message_posted();
+
+-- An artifact has no floor: whether it is read is its lineage's to say.
+create function earshot.artifact_posted() returns trigger
+language plpgsql set search_path = earshot, pg_temp as $$
+declare
+  c earshot.conversations;
+  posted earshot.messages;
+begin
+  select * into c from conversations x where x.org_id = new.org_id and x.id = new.conversation_id for share;
+  if (c.visibility = 'organization' and not c.deleted and not c.staged) is not true then
+    return null;
+  end if;
+  posted.org_id := new.org_id;
+  posted.conversation_id := new.conversation_id;
+  posted.seq := new.seq;
+  posted.delivery_id := new.id;
+  if tg_op = 'UPDATE' then
+    posted.terms := old.terms;
+    perform unpost_open(posted);
+  end if;
+  if new.state = 'live' then
+    posted.terms := new.terms;
+    perform post_open(posted);
+  end if;
+  return null;
+end $$;
+create trigger posted after insert on earshot.artifacts
+  for each row execute function earshot.artifact_posted();
+create trigger posted_again after update on earshot.artifacts for each row
+  when (row(old.terms, old.state) is distinct from row(new.terms, new.state))
+  execute function earshot.artifact_posted();
 create trigger posted_again after update on earshot.messages for each row
   when (row(old.terms, old.state, old.delivery_id, old.author_persona_id)
         is distinct from row(new.terms, new.state, new.delivery_id, new.author_persona_id))
@@ -166,7 +200,10 @@ begin
   delete from open_postings p where p.org_id = p_org
     and (p_conversation is null or (p.conversation_id = p_conversation
       and p.term in (select unnest(tsvector_to_array(m.terms)) from messages m
-                     where m.org_id = p_org and m.conversation_id = p_conversation)));
+                     where m.org_id = p_org and m.conversation_id = p_conversation
+                     union all
+                     select unnest(tsvector_to_array(a.terms)) from artifacts a
+                     where a.org_id = p_org and a.conversation_id = p_conversation)));
   delete from open_statistics s
   where s.org_id = p_org and (p_conversation is null or s.conversation_id = p_conversation);
   with open_messages as materialized (
@@ -176,6 +213,12 @@ begin
     where c.org_id = p_org and (p_conversation is null or c.id = p_conversation)
       and c.visibility = 'organization' and not c.deleted and not c.staged
       and m.state <> 'deleted' and m.terms <> '' and may_leave(m)
+    union all
+    select c.id, a.seq, a.terms, false
+    from conversations c
+    cross join lateral conversation_artifacts(p_org, c.id) a
+    where c.org_id = p_org and (p_conversation is null or c.id = p_conversation)
+      and c.visibility = 'organization' and not c.deleted and not c.staged and a.terms <> ''
   ), counted as (
     insert into open_statistics (org_id, conversation_id, messages, terms)
     select p_org, o.conversation_id, count(*), sum(length(o.terms))
@@ -318,7 +361,10 @@ begin
               array[0.3, 0.68, 0.79, 0.846, 0.877, 0.898, 0.912, 0.923]::real[]) end
           from unnest((p_query).terms, (p_query).prefixes) with ordinality as t(term, prefix, place)
           order by t.place) end as frequencies
-      from earshot.conversation_messages(p_org, s.id, s.floor, (p_scope).destination_id) m
+      from (select v.seq, v.terms, v.delivery_id
+          from earshot.conversation_messages(p_org, s.id, s.floor, (p_scope).destination_id) v
+        union all
+        select a.seq, a.terms, a.delivery_id from earshot.conversation_artifacts(p_org, s.id) a) m
       where m.terms <> '' offset 0) m
     where p_conversation is null or s.id = p_conversation
   ), occurrences as materialized (

@@ -65,18 +65,18 @@ test('a delivery has the sources of whatever among them came out of a delivery, 
 
   expect(new Set(answers)).toEqual(new Set([undefined]));
   const missing = await gateway.owner`
-    select d.delivery_id, s.conversation_id, s.from_seq
-    from earshot.delivery_sources d
+    select d.derived_id, s.conversation_id, s.from_seq
+    from earshot.lineage d
     join earshot.messages m on m.org_id = d.org_id and m.conversation_id = d.conversation_id and m.seq = d.from_seq
-    join earshot.delivery_sources s on s.org_id = d.org_id and s.delivery_id = m.delivery_id
+    join earshot.lineage s on s.org_id = d.org_id and s.derived_id = m.delivery_id
     where d.to_seq is not null and not exists (
-      select from earshot.delivery_sources h
-      where h.org_id = d.org_id and h.delivery_id = d.delivery_id and h.conversation_id = s.conversation_id
+      select from earshot.lineage h
+      where h.org_id = d.org_id and h.derived_id = d.derived_id and h.conversation_id = s.conversation_id
         and h.from_seq = s.from_seq and h.to_seq is not distinct from s.to_seq)`;
   expect(missing).toEqual([]);
   const [linked] = await gateway.owner<{ n: number }[]>`
-    select count(*)::integer as n from earshot.delivery_sources d
+    select count(*)::integer as n from earshot.lineage d
     join earshot.messages m on m.org_id = d.org_id and m.conversation_id = d.conversation_id and m.seq = d.from_seq
-    where m.delivery_id is not null and d.to_seq is not null and m.delivery_id <> d.delivery_id`;
+    where m.delivery_id is not null and d.to_seq is not null and m.delivery_id <> d.derived_id`;
   expect(linked?.n).toBeGreaterThan(10);
 });

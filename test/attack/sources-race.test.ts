@@ -77,9 +77,9 @@ const isLocked = (conversation: string) =>
 const sourcesOf = async ({ id }: Delivery) =>
   (
     await gateway.owner<{ name: string }[]>`
-      select distinct c.external_id as name from earshot.delivery_sources s
+      select distinct c.external_id as name from earshot.lineage s
       join earshot.conversations c on c.org_id = s.org_id and c.id = s.conversation_id
-      where s.delivery_id = ${id} order by 1`
+      where s.derived_id = ${id} order by 1`
   ).map(({ name }) => name);
 
 const untilHeld = async () => {

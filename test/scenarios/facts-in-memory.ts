@@ -66,8 +66,8 @@ export async function worldIn(owner: Sql, organization: string): Promise<World> 
   const sources = await owner<
     { delivery: string; conversation: string; from: string; to: string | null }[]
   >`
-    select delivery_id as delivery, c.external_id as conversation, from_seq as from, to_seq as to
-    from earshot.delivery_sources s
+    select derived_id as delivery, c.external_id as conversation, from_seq as from, to_seq as to
+    from earshot.lineage s
     join earshot.conversations c on c.org_id = s.org_id and c.id = s.conversation_id
     where s.org_id = ${key}`;
 

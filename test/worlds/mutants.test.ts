@@ -92,14 +92,14 @@ describe('each mutant of who reads what is told from the plain rules when', () =
       mutant(
         'an empty lineage is readable',
         'lineage_readable',
-        'return exists (select from delivery_sources d where d.org_id = p_org and d.delivery_id = p_delivery)\n    and',
+        'return exists (select from lineage d where d.org_id = p_org and d.derived_id = p_derived)\n    and',
         'return',
       ),
       mutant(
         'a source below the floor is readable',
         'lineage_readable',
-        'and d.from_seq >= s.floor',
-        '',
+        'd.from_seq >= s.floor and (',
+        '(',
       ),
       mutant('a bot is a reader', 'audience', "and u.kind <> 'bot'", ''),
       mutant('a deactivated person is a reader', 'audience', "u.status = 'active' and", ''),

@@ -221,7 +221,7 @@ o as (
     as x(conversation_id bigint, name text, sent_at timestamptz, delivery_id uuid)
   where x.delivery_id is not null
 ), sources as (
-  insert into earshot.delivery_sources (org_id, delivery_id, conversation_id, from_seq, to_seq, revision)
+  insert into earshot.lineage (org_id, derived_id, conversation_id, from_seq, to_seq, revision)
   select o.id, x.delivery_id, x.conversation_id, x.from_seq, x.to_seq, case when x.to_seq is not null then 1 end
   from o, w, jsonb_to_recordset(w -> 'sources')
     as x(delivery_id uuid, conversation_id bigint, from_seq bigint, to_seq bigint)

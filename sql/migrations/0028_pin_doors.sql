@@ -19,6 +19,9 @@ alter function earshot.read_log(bytea, uuid, bytea, uuid, text, jsonb, bigint) s
 
 -- No sample of texts is kept where statistics are, and no estimate depends on what the texts hold.
 alter table earshot.messages alter column body set statistics 0;
+alter table earshot.artifacts alter column body set statistics 0;
+alter table earshot.artifacts alter column title set statistics 0;
+alter table earshot.artifacts alter column terms set statistics 0;
 alter table earshot.log_entries alter column blocks set statistics 0;
 alter table earshot.log_mail alter column blocks set statistics 0;
 alter table earshot.log_summaries alter column body set statistics 0;
