@@ -52,6 +52,10 @@ const Config = z.strictObject({
   turnSeconds: whole(1, 86400, 3600),
   /** How long a cleared delivery may wait for its release. */
   deliverySeconds: whole(1, 86400, 120),
+  /** How long a queued delivery may wait in all, for its time, for an approval and for its tries. */
+  queueSeconds: whole(1, 2_592_000, 86_400),
+  /** After how many claims a queued delivery that keeps failing is dead. */
+  deliveryAttempts: whole(1, 100, 5),
   /** How long a released delivery may stay unacknowledged before it is reconciling. */
   acknowledgeSeconds: whole(1, 86400, 60),
   statementTimeoutMs: whole(10, 60000, 5000),

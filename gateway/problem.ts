@@ -1,7 +1,7 @@
 import type { Context } from 'hono';
 import type { ContentfulStatusCode } from 'hono/utils/http-status';
 import { z } from '@hono/zod-openapi';
-import { REFUSALS, type Refusal } from '../policy/refusal.ts';
+import { recoveryBody, REFUSALS, type Refusal } from '../policy/refusal.ts';
 import { OverBudget } from '../sessions/compile/compile-shape.ts';
 import { AudienceChanges } from '../sql/grants.ts';
 
@@ -14,6 +14,8 @@ export const Problem = z
     detail: z.string(),
     code: z.enum(Object.keys(REFUSALS) as [keyof typeof REFUSALS]),
     recovery: z.string().optional(),
+    recoveryOwner: z.string().optional().openapi({ description: 'Who acts.' }),
+    next: z.string().optional().openapi({ description: 'The state that the recovery leads to.' }),
     decision: z.string().optional(),
     over: OverBudget.optional().openapi({
       description: 'How far a compile is over its budget, and what would make it smaller.',
@@ -38,7 +40,7 @@ export function problem(
     status,
     detail: refusal.detail ?? sentence,
     code: refusal.code,
-    recovery: refusal.recovery,
+    ...recoveryBody(refusal.recovery),
     ...(refusal.decision !== undefined && { decision: refusal.decision }),
     ...(refusal.over !== undefined && { over: refusal.over }),
     ...(refusal.changes !== undefined && { changes: refusal.changes }),

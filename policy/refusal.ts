@@ -13,6 +13,59 @@ export type Recovery =
   | 'retry'
   | 'correct';
 
+/** Who acts on a refusal. */
+export type RecoveryOwner =
+  'agent' | 'bridge' | 'requester' | 'source_owner' | 'operator' | 'endpoint';
+
+interface RecoveryEntry {
+  readonly owner: RecoveryOwner;
+  /** What comes next, where that is done. Never an older or broader session. */
+  readonly next: string;
+  readonly sentence: string;
+}
+
+/** What to do next, who does it, and the state that it leads to. */
+export const RECOVERIES = {
+  rebuild: {
+    owner: 'agent',
+    next: 'new_session',
+    sentence:
+      'Discard the output, retrieve the permitted sources again, and answer again in a new session.',
+  },
+  remint: {
+    owner: 'bridge',
+    next: 'new_grant',
+    sentence: 'The audience is the same but the grant ended: mint another.',
+  },
+  ask_owner: {
+    owner: 'source_owner',
+    next: 'owner_release',
+    sentence: 'Whoever owns the sources that stand in the way could release the text.',
+  },
+  reduce_audience: {
+    owner: 'requester',
+    next: 'smaller_destination',
+    sentence: 'The same answer could go to a smaller place.',
+  },
+  stop: { owner: 'bridge', next: 'ended', sentence: 'End the work; it does not go on by itself.' },
+  reconcile: {
+    owner: 'endpoint',
+    next: 'settled',
+    sentence:
+      'It may have happened already: settle it from what the endpoint or the platform knows.',
+  },
+  retry: {
+    owner: 'bridge',
+    next: 'same_request',
+    sentence: 'Send the same request again, a little later.',
+  },
+  correct: {
+    owner: 'bridge',
+    next: 'another_request',
+    sentence: 'The request as it is gets the same answer: change it.',
+  },
+} as const satisfies Record<Recovery, RecoveryEntry>;
+
 interface RefusalEntry {
   readonly status: number;
   readonly sentence: string;
@@ -39,7 +92,12 @@ export const REFUSALS = {
   requester_left: entry(403, 'The requester no longer reads the destination.', 'stop', 'grants'),
   turn_not_running: entry(409, 'The turn is not running.', 'stop', 'turns'),
   lease_lost: entry(409, 'The lease is not held by this worker, or has expired.', 'stop', 'turns'),
-  fenced: entry(409, 'A newer worker has taken this turn.', 'stop', 'turns'),
+  fenced: entry(
+    409,
+    'A newer worker has taken this, or the claim on it has run out.',
+    'stop',
+    'turns',
+  ),
   persona_not_designated: entry(
     403,
     'The persona is not active and designated for this organization.',
@@ -162,6 +220,12 @@ export function refuse(
   more: { detail?: string; recovery?: Recovery; decision?: string } = {},
 ): Refusal {
   return { ok: false, code, recovery: REFUSALS[code].recovery, ...more };
+}
+
+/** A recovery as it is told: what to do, who does it, and what comes next. */
+export function recoveryBody(recovery: Recovery) {
+  const { owner, next } = RECOVERIES[recovery];
+  return { recovery, recoveryOwner: owner, next };
 }
 
 /** Whether a text from the database names a refusal; an unknown one is a fault, never an allowance. */

@@ -2,35 +2,37 @@ import { createHash, randomUUID } from 'node:crypto';
 import { createRoute, z, type OpenAPIHono } from '@hono/zod-openapi';
 import { sha256Hex } from '../../policy/canonical.ts';
 import { formatSeconds } from '../../policy/instant.ts';
-import type { ExternalId } from '../../policy/identity.ts';
-import { refuse, REFUSALS, type Refusal } from '../../policy/refusal.ts';
 import {
-  acknowledgeDelivery,
+  approveDelivery,
+  discardDelivery,
   findDelivery,
+  listDeliveries,
   proposeDelivery,
-  releaseDelivery,
 } from '../../sql/deliveries.ts';
-import { proveCaller, proveGrant, type Caller } from '../callers.ts';
+import { proveCaller, proveCallerOrPerson, proveGrant } from '../callers.ts';
 import type { Gateway } from '../gateway.ts';
 import {
-  AcknowledgeBody,
+  ApproveBody,
+  deliveryBody,
+  DeliveryPage,
   DeliveryParams,
   DeliveryShape,
+  DiscardBody,
+  ListQuery,
   ProposalBody,
-  ReleaseBody,
-  ReleasedShape,
 } from '../shapes/delivery-shape.ts';
 import { Id, IdempotencyHeaders } from '../shapes/scalar-shape.ts';
-import { signClearance, verifyClearance } from '../tokens/clearance.ts';
+import { signClearance } from '../tokens/clearance.ts';
 import { digestOf } from '../tokens/grant-token.ts';
 import { answers, jsonBody, refused } from './answer.ts';
 import { newRoutes } from './route-app.ts';
 
-/** Deliveries: proposed by agents under a grant, released and acknowledged by delivery endpoints. */
+const tags = ['deliveries'];
+
+/** Deliveries: proposed by agents under a grant; shown, approved and discarded for people and operators. */
 export function deliveryRoutes(gateway: Gateway): OpenAPIHono {
   const { database, keys, config } = gateway;
   const app = newRoutes();
-  const tags = ['deliveries'];
 
   app.openapi(
     createRoute({
@@ -39,16 +41,17 @@ export function deliveryRoutes(gateway: Gateway): OpenAPIHono {
       tags,
       request: { headers: IdempotencyHeaders, body: jsonBody(ProposalBody) },
       responses: answers(
-        'The verdict: cleared, or held with a code and a recovery.',
+        'The verdict: cleared, on its way through the queue, or held with a code and a recovery.',
         DeliveryShape,
       ),
     }),
     async (context) => {
       const claims = await proveGrant(context, gateway);
       if (!claims.ok) return refused(context, claims);
-      const { destination, payload, contentType } = context.req.valid('json');
+      const { destination, payload, contentType, ...wishes } = context.req.valid('json');
       const bytes = Buffer.from(payload, 'utf8');
       const payloadSha256 = sha256Hex(bytes);
+      const { queue, sendAt, approval, edits } = wishes;
       const verdict = await proposeDelivery(database, digestOf(claims.jti), {
         id: randomUUID(),
         destination,
@@ -56,22 +59,20 @@ export function deliveryRoutes(gateway: Gateway): OpenAPIHono {
         contentType,
         key: context.req.valid('header')['idempotency-key'],
         requestDigest: createHash('sha256')
-          .update(JSON.stringify([destination, contentType, payloadSha256]))
+          .update(
+            JSON.stringify([
+              ...[destination, contentType, payloadSha256],
+              ...[queue, sendAt?.toString() ?? null, approval, edits ?? null],
+            ]),
+          )
           .digest(),
         maxAgeSeconds: config.deliverySeconds,
+        queueAgeSeconds: config.queueSeconds,
+        wishes,
       });
       if (!verdict.ok) return refused(context, verdict);
-      const shared = { id: verdict.id, destination, payloadSha256 };
       if (verdict.status !== 'cleared') {
-        return context.json(
-          {
-            ...shared,
-            status: verdict.status,
-            ...(verdict.refusal !== undefined && refusalBody(verdict.refusal)),
-            ...(verdict.changes !== undefined && { changes: verdict.changes }),
-          },
-          200,
-        );
+        return context.json(deliveryBody(verdict.delivery, verdict.changes), 200);
       }
       const clearance = await signClearance(keys, config.issuer, {
         delivery: verdict.id,
@@ -81,8 +82,41 @@ export function deliveryRoutes(gateway: Gateway): OpenAPIHono {
         payloadSha256,
         expiresAt: verdict.expiresAt,
       });
+      const { id, status } = verdict;
       const expiresAt = formatSeconds(verdict.expiresAt);
-      return context.json({ ...shared, status: verdict.status, clearance, expiresAt }, 200);
+      const edited = edits !== undefined && { edits };
+      return context.json(
+        { id, destination, payloadSha256, status, clearance, expiresAt, ...edited },
+        200,
+      );
+    },
+  );
+
+  app.openapi(
+    createRoute({
+      method: 'get',
+      path: '/v1/deliveries',
+      tags,
+      request: { query: ListQuery },
+      responses: answers('Deliveries as they stand, the newest first.', DeliveryPage),
+    }),
+    async (context) => {
+      const { organization, cursor, ...query } = context.req.valid('query');
+      const caller = await proveCaller(context, gateway, LOOKING, organization);
+      if (!caller.ok) return refused(context, caller);
+      const { deliveries, more } = await listDeliveries(database, organization, caller, {
+        ...query,
+        after: cursor,
+      });
+      const last = deliveries.at(-1)?.id;
+      return context.json(
+        {
+          deliveries: deliveries.map((delivery) => deliveryBody(delivery)),
+          ...(more && last !== undefined && { cursor: last }),
+          complete: !more,
+        },
+        200,
+      );
     },
   );
 
@@ -96,128 +130,65 @@ export function deliveryRoutes(gateway: Gateway): OpenAPIHono {
     }),
     async (context) => {
       const { organization } = context.req.valid('query');
-      const caller = await proveCaller(
-        context,
-        gateway,
-        ['bridge', 'deliver', 'operator'],
-        organization,
-      );
+      const caller = await proveCaller(context, gateway, LOOKING, organization);
       if (!caller.ok) return refused(context, caller);
-      const { delivery: id } = context.req.valid('param');
-      const found = await findDelivery(database, organization, caller, id);
-      if (!found.ok) return refused(context, found);
-      const { delivery } = found;
-      return context.json(
-        {
-          id: delivery.id,
-          status: delivery.status,
-          ...(found.refusal !== undefined && refusalBody(found.refusal)),
-          destination: delivery.destination,
-          payloadSha256: delivery.payload_sha256,
-          expiresAt: delivery.expires_at,
-        },
-        200,
-      );
+      const { delivery } = context.req.valid('param');
+      // Which private thread the requester has is not the endpoint's to know.
+      const offers = caller.scopes.some((scope) => scope !== 'deliver');
+      const found = await findDelivery(database, organization, caller, delivery, { offers });
+      return found.ok ? context.json(deliveryBody(found.delivery), 200) : refused(context, found);
     },
   );
 
   app.openapi(
     createRoute({
       method: 'post',
-      path: '/v1/deliveries/{delivery}/release',
+      path: '/v1/deliveries/{delivery}/approve',
       tags,
-      request: { params: DeliveryParams, body: jsonBody(ReleaseBody) },
-      responses: answers('The bytes that were judged, once.', ReleasedShape),
+      request: { params: DeliveryParams, body: jsonBody(ApproveBody) },
+      responses: answers('Approved and on its way, or held.', DeliveryShape),
     }),
     async (context) => {
-      const { organization, clearance: token, shownReaders } = context.req.valid('json');
-      const caller = await proveCaller(context, gateway, ['deliver'], organization);
-      if (!caller.ok) return refused(context, caller);
+      const { organization, payloadSha256 } = context.req.valid('json');
+      const asker = await proveCallerOrPerson(context, gateway, ['operator'], organization);
+      if (!asker.ok) return refused(context, asker);
+      const approver = 'person' in asker ? { person: asker.person } : { operator: asker };
       const { delivery } = context.req.valid('param');
-      const unserved = await judgeServed(gateway, organization, caller, delivery);
-      if (unserved !== undefined) return refused(context, unserved);
-      const clearance = await verifyClearance(
-        keys,
-        config.issuer,
-        token,
-        config.clockToleranceSeconds,
-      );
-      if (!clearance.ok) return refused(context, clearance);
-      if (clearance.delivery !== delivery || clearance.organization !== organization) {
-        return refused(context, refuse('not_found'));
-      }
-      const released = await releaseDelivery(
+      const approved = await approveDelivery(
         database,
         organization,
+        approver,
         delivery,
-        clearance,
-        shownReaders,
-        config.acknowledgeSeconds,
+        payloadSha256,
       );
-      if (!released.ok) return refused(context, released);
-      const { payload, ...rest } = released;
-      return context.json(
-        {
-          destination: rest.destination,
-          payload: Buffer.from(payload).toString('utf8'),
-          contentType: rest.contentType,
-          payloadSha256: sha256Hex(payload),
-          acknowledgeBy: rest.acknowledgeBy,
-        },
-        200,
-      );
+      return approved.ok
+        ? context.json(deliveryBody(approved.delivery, approved.changes), 200)
+        : refused(context, approved);
     },
   );
 
   app.openapi(
     createRoute({
       method: 'post',
-      path: '/v1/deliveries/{delivery}/acknowledge',
+      path: '/v1/deliveries/{delivery}/discard',
       tags,
-      request: { params: DeliveryParams, body: jsonBody(AcknowledgeBody) },
-      responses: answers('Recorded.', z.object({ status: z.literal('ok') })),
+      request: { params: DeliveryParams, body: jsonBody(DiscardBody) },
+      responses: answers('Discarded: its bytes are gone.', DeliveryShape),
     }),
     async (context) => {
-      const { organization, outcome, message } = context.req.valid('json');
-      const caller = await proveCaller(context, gateway, ['deliver'], organization);
+      const { organization } = context.req.valid('json');
+      const caller = await proveCaller(context, gateway, ['bridge', 'operator'], organization);
       if (!caller.ok) return refused(context, caller);
       const { delivery } = context.req.valid('param');
-      const unserved = await judgeServed(gateway, organization, caller, delivery);
-      if (unserved !== undefined) return refused(context, unserved);
-      const recorded = await acknowledgeDelivery(
-        database,
-        organization,
-        delivery,
-        outcome,
-        message,
-      );
-      return recorded.ok
-        ? context.json({ status: 'ok' as const }, 200)
-        : refused(context, recorded);
+      const by = caller.scopes.includes('operator') ? 'operator' : 'bridge';
+      const discarded = await discardDelivery(database, organization, caller, by, delivery);
+      return discarded.ok
+        ? context.json(deliveryBody(discarded.delivery), 200)
+        : refused(context, discarded);
     },
   );
   return app;
 }
 
-/**
- * Why a delivery is not this caller's to move, or undefined. The persona of a delivery never changes,
- * so asking ahead is enough; a caller registered for every persona is not asked.
- */
-async function judgeServed(
-  { database }: Gateway,
-  organization: ExternalId,
-  caller: Caller,
-  delivery: string,
-): Promise<Refusal | undefined> {
-  if (caller.personas.includes('*')) return undefined;
-  const found = await findDelivery(database, organization, caller, delivery);
-  return found.ok ? undefined : found;
-}
-
-function refusalBody(refusal: Refusal) {
-  return {
-    code: refusal.code,
-    recovery: refusal.recovery,
-    detail: refusal.detail ?? REFUSALS[refusal.code].sentence,
-  };
-}
+/** Who may look at deliveries. */
+const LOOKING = ['bridge', 'deliver', 'operator'] as const;

@@ -141,9 +141,30 @@ create table earshot.deliveries (
   turn_id uuid not null,
   grant_id uuid not null,
   destination_id bigint not null,
-  status text not null check (status in
-    ('held', 'cleared', 'released', 'delivered', 'failed', 'discarded')),
+  status text not null check (status in ('held', 'waiting', 'scheduled', 'cleared', 'claimed', 'released', 'reconciling',
+    'delivered', 'failed', 'dead', 'discarded')),
   code text,
+  -- For workers that claim: it is released through a claim alone. It may wait longer than others.
+  queued boolean not null default false,
+  -- Until then nobody may claim it: the moment that was asked for, or that of the next try.
+  not_before timestamptz,
+  -- A worker's claim. The fence only grows: whoever names an older one lost the claim.
+  fence bigint not null default 0,
+  claimed_by earshot.external_id,
+  lease_expires_at timestamptz,
+  attempts integer not null default 0,
+  -- Why it was not delivered, in the endpoint's words.
+  reason text,
+  -- Whether a person has to approve it; who did, and of what.
+  needs_approval boolean not null default false,
+  approved_by text check (approved_by in ('operator', 'requester', 'owner')),
+  approver earshot.external_id,
+  approved_at timestamptz,
+  approved_sha256 bytea,
+  approved_destination bigint,
+  approved_audience bytea,
+  -- The delivery that became the message which this one edits.
+  edits uuid,
   payload bytea,
   payload_sha256 bytea not null check (octet_length(payload_sha256) = 32),
   content_type text not null,
@@ -167,15 +188,68 @@ create table earshot.deliveries (
   foreign key (org_id, turn_id) references earshot.turns,
   foreign key (org_id, grant_id) references earshot.grants,
   foreign key (org_id, destination_id) references earshot.conversations,
-  check (status = 'held' or audience_hash is not null)
+  foreign key (org_id, edits) references earshot.deliveries,
+  check (status in ('held', 'discarded') or audience_hash is not null),
+  check (queued or status not in ('waiting', 'scheduled', 'claimed', 'dead')),
+  check (status <> 'claimed' or lease_expires_at is not null),
+  check (payload is null or status not in ('held', 'delivered', 'failed', 'dead', 'discarded'))
 );
--- A message came out of one delivery. A second one that claims it adds its sources and is refused.
-create unique index deliveries_by_message on earshot.deliveries (org_id, destination_id, message_id)
+-- A message came out of one delivery, beside those that edited it. A second one that claims it adds its sources
+-- and is refused.
+create unique index deliveries_once_by_message on earshot.deliveries (org_id, destination_id, message_id)
+  where message_id is not null and edits is null;
+create index deliveries_by_message on earshot.deliveries (org_id, destination_id, message_id)
   where message_id is not null;
+create index deliveries_to_claim on earshot.deliveries (org_id, (coalesce(not_before, proposed_at)), id)
+  where queued and status in ('cleared', 'scheduled', 'claimed');
+create index deliveries_by_expiry on earshot.deliveries (org_id, expires_at)
+  where status in ('cleared', 'scheduled', 'waiting', 'claimed') or payload is not null;
+create index deliveries_by_lease on earshot.deliveries (org_id, lease_expires_at) where status = 'claimed';
+create index deliveries_unacknowledged on earshot.deliveries (org_id, acknowledge_by) where status = 'released';
+create index deliveries_by_status on earshot.deliveries (org_id, status, proposed_at, id);
+
+-- What may become of a delivery. Each begins as `proposed`, and none stays it.
+create table earshot.delivery_transitions (
+  from_status text not null,
+  to_status text not null,
+  primary key (from_status, to_status)
+);
+insert into earshot.delivery_transitions (from_status, to_status)
+select f.status, unnest(f.next) from (values
+  ('proposed', array['cleared', 'held', 'waiting', 'scheduled']),
+  ('waiting', array['cleared', 'scheduled', 'held', 'discarded']),
+  ('scheduled', array['claimed', 'cleared', 'held', 'dead', 'discarded']),
+  ('cleared', array['claimed', 'released', 'held', 'waiting', 'discarded']),
+  ('claimed', array['claimed', 'released', 'held', 'scheduled', 'dead', 'discarded']),
+  ('released', array['delivered', 'failed', 'scheduled', 'dead', 'reconciling']),
+  ('reconciling', array['delivered', 'failed', 'scheduled', 'dead']),
+  ('held', array['discarded'])) f(status, next);
+grant select on earshot.delivery_transitions to earshot_scoped;
+
+-- Every writer keeps to it, raw SQL included: another step is an error of its own (TD001). A change of the fence is a
+-- step, also where the status stays.
+create function earshot.keep_transitions() returns trigger
+language plpgsql set search_path = earshot, pg_temp as $$
+declare
+  was constant text := case when tg_op = 'INSERT' then 'proposed' else old.status end;
+begin
+  if not exists (select from delivery_transitions x where x.from_status = was and x.to_status = new.status)
+    or (tg_op = 'UPDATE' and new.fence < old.fence) then
+    raise exception 'a delivery does not go from % to %', was, new.status using errcode = 'TD001';
+  end if;
+  return new;
+end $$;
+create trigger transition before insert on earshot.deliveries
+  for each row execute function earshot.keep_transitions();
+create trigger transition_again before update on earshot.deliveries for each row
+  when (old.status is distinct from new.status or old.fence is distinct from new.fence)
+  execute function earshot.keep_transitions();
+revoke execute on function earshot.keep_transitions() from public;
 
 -- Text that was made from sources and is kept here: a memory, a summary, a draft. Its home is the conversation that it was made
--- for. It is numbered there, below zero: so one pair of conversation and sequence names a message or an artifact, in a
--- ledger and in a lineage alike, and no floor admits it where nobody has thought of artifacts.
+-- for. It has a number there, below zero: so one pair of conversation and sequence names a message or an artifact, in a
+-- ledger and in a lineage alike, and no floor admits it where nobody has thought of artifacts. The number is drawn from the
+-- id and tells of no other artifact: cursors show it.
 create table earshot.artifacts (
   org_id bigint not null,
   conversation_id bigint not null,
@@ -196,6 +270,8 @@ create table earshot.artifacts (
   client_id text collate "C" not null,
   idempotency_key text collate "C" not null,
   request_digest bytea not null,
+  -- Under which it was saved, for a repetition of the request.
+  decision_id uuid,
   terms tsvector not null,
   primary key (org_id, conversation_id, seq),
   unique (org_id, id),
@@ -205,7 +281,6 @@ create table earshot.artifacts (
   foreign key (org_id, turn_id) references earshot.turns,
   check (asserted = (turn_id is null))
 );
-create sequence earshot.artifact_numbers;
 
 -- What a derived text, a delivery or an artifact, was made from, flattened: the ledgers of its turn, and the lineage of
 -- whatever in them is derived itself. That part is inherited: it has no revision, since it has to be readable and may have been
@@ -269,7 +344,6 @@ create policy by_digest on earshot.grants for select
 
 grant update on earshot.turns, earshot.session_epochs, earshot.sessions, earshot.grants,
   earshot.deliveries, earshot.artifacts to earshot_scoped;
-grant usage on sequence earshot.artifact_numbers to earshot_scoped;
 
 -- The runtime sees the course of the work, not what was said: no digest, no readers, no payload.
 grant select on earshot.turns, earshot.sessions, earshot.session_epochs, earshot.ledger_entries,
