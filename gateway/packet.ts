@@ -12,6 +12,19 @@ const Envelope = z.object({
   decision: z.object({ id: z.string(), policyRevision: z.string(), at: z.string() }),
 });
 
+/** Of an artifact: nobody owns it by itself, and it is as sensitive as the most sensitive of its sources. */
+const MemoryEnvelope = Envelope.omit({ origin: true, owner: true }).extend({
+  origin: z.literal('memory'),
+});
+
+const found = {
+  score: z.number().optional(),
+  highlights: z
+    .array(z.object({ start: z.int(), end: z.int() }))
+    .optional()
+    .openapi({ description: 'Matches, as UTF-16 offsets into the text; the end is exclusive.' }),
+};
+
 export const MessageItem = z
   .object({
     text: z.string(),
@@ -29,13 +42,33 @@ export const MessageItem = z
     edited: z.boolean().optional(),
     replyTo: Reference.optional(),
     embeds: z.array(Reference).optional(),
-    score: z.number().optional(),
-    highlights: z
-      .array(z.object({ start: z.int(), end: z.int() }))
-      .optional()
-      .openapi({ description: 'Matches, as UTF-16 offsets into the text; the end is exclusive.' }),
+    ...found,
   })
   .openapi('MessageItem');
+
+export const ArtifactItem = z
+  .object({
+    text: z.string(),
+    source: z.object({ type: z.literal('artifact'), id: z.string(), revision: z.string() }),
+    envelope: MemoryEnvelope,
+    kind: z.literal('artifact'),
+    artifact: z.object({
+      kind: z.enum(['memory', 'summary', 'draft', 'note']),
+      title: z.string().optional(),
+      asserted: z
+        .literal(true)
+        .optional()
+        .openapi({ description: 'Its sources are the word of whoever registered it.' }),
+      stale: z
+        .literal(true)
+        .optional()
+        .openapi({ description: 'A source of it was edited or deleted since.' }),
+    }),
+    author: z.object({ persona: z.string() }).optional(),
+    sentAt: z.string().openapi({ description: 'When it was saved.' }),
+    ...found,
+  })
+  .openapi('ArtifactItem');
 
 export const ConversationItem = z
   .object({
@@ -51,7 +84,7 @@ export const ConversationItem = z
 export const MessagePacket = z
   .object({
     decision: z.string(),
-    items: z.array(MessageItem),
+    items: z.array(z.union([MessageItem, ArtifactItem])),
     cursor: z.string().optional(),
     complete: z.boolean(),
     total: z
@@ -85,9 +118,54 @@ function envelopeOf(
   };
 }
 
-/** A message in its envelope. */
-export function messageItem(row: MessageRow, sealed: Sealed): z.infer<typeof MessageItem> {
-  const highlights = row.marked === undefined ? undefined : offsetsOf(row.marked, row.text);
+/** A message or an artifact in its envelope. */
+export function packetItem(
+  row: MessageRow,
+  sealed: Sealed,
+): z.infer<typeof MessageItem> | z.infer<typeof ArtifactItem> {
+  const { kind, artifact } = row;
+  if (kind !== 'artifact') return messageItem({ ...row, kind }, sealed);
+  // Without its facts it could pass for something else: it does not leave.
+  if (artifact === undefined) throw new TypeError('an artifact without its facts');
+  return artifactItem(row, artifact, sealed);
+}
+
+function artifactItem(
+  row: MessageRow,
+  { kind, title, asserted, stale }: NonNullable<MessageRow['artifact']>,
+  sealed: Sealed,
+): z.infer<typeof ArtifactItem> {
+  const { conversation, fromSeq, visibility } = row;
+  return {
+    text: row.text,
+    source: { type: 'artifact', id: row.id, revision: row.revision },
+    envelope: { ...envelopeOf({ conversation, fromSeq, visibility }, sealed), origin: 'memory' },
+    kind: 'artifact',
+    artifact: {
+      kind,
+      ...(title !== undefined && { title }),
+      ...(asserted && { asserted }),
+      ...(stale && { stale }),
+    },
+    ...(row.authorPersona !== undefined && { author: { persona: row.authorPersona } }),
+    sentAt: row.sentAt,
+    ...hitOf(row),
+  };
+}
+
+/** How a search found a text. */
+function hitOf({ score, marked, text }: MessageRow) {
+  const highlights = marked === undefined ? undefined : offsetsOf(marked, text);
+  return {
+    ...(score !== undefined && { score: Number(score) / 1e6 }),
+    ...(highlights !== undefined && { highlights }),
+  };
+}
+
+function messageItem(
+  row: MessageRow & { kind: 'message' | 'event' },
+  sealed: Sealed,
+): z.infer<typeof MessageItem> {
   return {
     text: row.text,
     source: {
@@ -107,8 +185,7 @@ export function messageItem(row: MessageRow, sealed: Sealed): z.infer<typeof Mes
       replyTo: { conversation: row.conversation, ...row.replyTo },
     }),
     ...(row.embeds !== undefined && { embeds: row.embeds }),
-    ...(row.score !== undefined && { score: Number(row.score) / 1e6 }),
-    ...(highlights !== undefined && { highlights }),
+    ...hitOf(row),
   };
 }
 

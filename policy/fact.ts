@@ -29,6 +29,9 @@ export interface UserFact {
   readonly name?: string | undefined;
 }
 
+/** No delivery of a persona, those to another place than their turn's, or every one. */
+export type PersonaApproval = 'none' | 'elsewhere' | 'always';
+
 export interface PersonaFact {
   readonly fact: 'persona';
   readonly id: ExternalId;
@@ -36,6 +39,8 @@ export interface PersonaFact {
   readonly status: 'active' | 'deactivated';
   /** Whether this organization lets the persona serve it. */
   readonly designated: boolean;
+  /** Which of its deliveries wait for a person's approval. Absent: as it is, `none` for a new one. */
+  readonly approval?: PersonaApproval | undefined;
 }
 
 export interface ProjectFact {

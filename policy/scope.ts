@@ -4,7 +4,13 @@ import type { ExternalId } from './identity.ts';
 import type { Instant } from './instant.ts';
 import type { TurnMode } from './mode.ts';
 import { floorOf, type Reader } from './reader.ts';
-import type { World, WorldConversation, WorldMessage, WorldSource } from './world.ts';
+import type {
+  World,
+  WorldArtifact,
+  WorldConversation,
+  WorldMessage,
+  WorldSource,
+} from './world.ts';
 
 /** Conversations that may enter a turn's context, each with its effective floor. */
 export type Scope = ReadonlyMap<ExternalId, Floor>;
@@ -61,8 +67,25 @@ export function messageInScope(
   const floor = scope.get(message.conversation);
   if (floor === undefined || message.seq < floor || message.deleted) return false;
   if (!mayLeave(message) && message.conversation !== destination) return false;
-  if (message.delivery === undefined) return true;
-  const lineage = world.lineages.get(message.delivery) ?? [];
+  return message.delivery === undefined || isReadable(world, scope, destination, message.delivery);
+}
+
+/**
+ * Whether an artifact may enter a turn toward `destination` with this scope: its lineage says so, and its home is
+ * in scope. No floor is asked of the artifact itself.
+ */
+export function artifactInScope(
+  world: World,
+  scope: Scope,
+  destination: ExternalId,
+  { id, home, deleted }: WorldArtifact,
+): boolean {
+  return !deleted && scope.has(home) && isReadable(world, scope, destination, id);
+}
+
+/** Whether every source of a derived text is readable within a scope. One without any is readable by nobody. */
+function isReadable(world: World, scope: Scope, destination: ExternalId, derived: string): boolean {
+  const lineage = world.lineages.get(derived) ?? [];
   return (
     lineage.length > 0 &&
     lineage.every((source) => sourceReadable(world, scope, destination, source))
@@ -71,17 +94,18 @@ export function messageInScope(
 
 /**
  * Whether a message may be read outside of its own conversation. An assistant's text that no delivery
- * accounts for may hold anything, and one that was edited is no longer the text of its delivery.
+ * accounts for may hold anything, and one that was edited is no longer the text of its delivery, unless it is a
+ * delivery that edited it.
  */
 function mayLeave(message: WorldMessage): boolean {
-  if (message.delivery !== undefined) return !message.edited;
+  if (message.delivery !== undefined) return !message.edited || message.editedByDelivery === true;
   return message.author === undefined || !('persona' in message.author);
 }
 
 /**
  * Whether one source of a derived text is readable within a scope. A lineage is flattened when it is
- * recorded, so a source that came out of a delivery has that delivery's sources beside it.
- * INVARIANT 13.
+ * recorded, so a source that is derived itself, an artifact or what came out of a delivery, has its
+ * own sources beside it. INVARIANT 13.
  */
 export function sourceReadable(
   world: World,
@@ -89,6 +113,10 @@ export function sourceReadable(
   destination: ExternalId,
   source: WorldSource,
 ): boolean {
+  if ('artifact' in source) {
+    const artifact = world.artifacts.find(({ id }) => id === source.artifact);
+    return artifact !== undefined && !artifact.deleted && scope.has(artifact.home);
+  }
   const floor = scope.get(source.conversation);
   if (floor === undefined || source.fromSeq < floor) return false;
   if (source.toSeq === undefined) return true;

@@ -14,7 +14,8 @@ export interface World {
   readonly conversations: ReadonlyMap<ExternalId, WorldConversation>;
   readonly memberships: readonly WorldMembership[];
   readonly messages: readonly WorldMessage[];
-  /** The lineage of each delivery, flattened: what its payload was made from. */
+  readonly artifacts: readonly WorldArtifact[];
+  /** The lineage of each delivery and each artifact, flattened: what its text was made from. */
   readonly lineages: ReadonlyMap<string, readonly WorldSource[]>;
 }
 
@@ -71,11 +72,27 @@ export interface WorldMessage {
   readonly edited: boolean;
   /** The delivery that this message came out of. */
   readonly delivery?: string;
+  /** Whether the text, though edited, is that of its delivery, which edited the message. */
+  readonly editedByDelivery?: boolean;
 }
 
+/** Text that was made from sources and kept. */
+export interface WorldArtifact {
+  readonly id: string;
+  /** The conversation that it was made for. */
+  readonly home: ExternalId;
+  readonly body: string;
+  readonly deleted: boolean;
+}
+
+/** A message or a stretch of a conversation, or an artifact. */
+export type WorldSource = PlaceSource | { readonly artifact: string };
+
 /** A message (`fromSeq` = `toSeq`) or a stretch of a conversation from a floor up (`toSeq` absent). */
-export interface WorldSource {
+export interface PlaceSource {
   readonly conversation: ExternalId;
   readonly fromSeq: bigint;
   readonly toSeq?: bigint;
+  /** Of a message that was read itself, whether it has been edited since. Absent where it is inherited. */
+  readonly editedSince?: boolean;
 }

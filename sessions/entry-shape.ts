@@ -123,11 +123,27 @@ export const Block = z.discriminatedUnion('type', [
 ]);
 export type Block = z.infer<typeof Block>;
 
-/** A message that a text came from. */
-export const MessageSource = z.strictObject({ conversation: LogName, seq: Sequence });
+const MessageSource = z.strictObject({ conversation: LogName, seq: Sequence });
+const ArtifactSource = z.strictObject({ artifact: z.uuid() });
 
+const UNKNOWN_SOURCE = 'is neither a message, by conversation and seq, nor an artifact';
+
+/** A message or an artifact that a text came from. */
+export const TextSource = z.union([MessageSource, ArtifactSource], { error: UNKNOWN_SOURCE });
+export type TextSource = z.infer<typeof TextSource>;
+
+const ofBlock = { block: z.int().min(0).optional() };
 /** One of the whole entry, or of one block of it. */
-const LogSource = MessageSource.extend({ block: z.int().min(0).optional() });
+const LogSource = z.union([MessageSource.extend(ofBlock), ArtifactSource.extend(ofBlock)], {
+  error: UNKNOWN_SOURCE,
+});
+
+/** Of one source, whatever else is said with it. */
+export function nameOfSource(source: TextSource): string {
+  return 'artifact' in source
+    ? JSON.stringify([source.artifact])
+    : JSON.stringify([source.conversation, source.seq]);
+}
 
 const Blocks = z.array(Block).min(1).max(200);
 const Sources = z.array(LogSource).max(200);
@@ -140,8 +156,9 @@ interface Sourced {
 /** Whether each source that names a block names one that is there, and none is named twice. */
 function judgeSources({ blocks, sources = [] }: Sourced, context: z.RefinementCtx): void {
   const seen = new Set<string>();
-  for (const [index, { conversation, seq, block }] of sources.entries()) {
-    const name = JSON.stringify([conversation, seq, block]);
+  for (const [index, source] of sources.entries()) {
+    const { block } = source;
+    const name = JSON.stringify([nameOfSource(source), block]);
     if (seen.has(name) || (block ?? 0) >= blocks.length) {
       context.addIssue({
         code: 'custom',

@@ -1,12 +1,12 @@
 import { z } from 'zod';
 import type { StorableUnit } from '../sql/log-compile.ts';
 import { contentHash } from './compile/content-hash.ts';
-import { LogName, MessageSource, StorableText } from './entry-shape.ts';
+import { LogName, nameOfSource, StorableText, TextSource } from './entry-shape.ts';
 
 const Part = z.strictObject({
   text: StorableText,
-  /** The messages that it came from. Each has to be in the turn's scope. */
-  sources: z.array(MessageSource).max(200).optional(),
+  /** The messages and artifacts that it came from. Each has to be in the turn's scope. */
+  sources: z.array(TextSource).max(200).optional(),
 });
 
 /** What one source gives at one start: parts, in their order. */
@@ -35,8 +35,8 @@ export const InjectionUnits = z
     }
   });
 
-/** A message that a part came from, at the revision that was read, where that is known. */
-type PartSource = z.infer<typeof MessageSource> & { readonly revision?: string };
+/** What a part came from, at the revision that was read, where that is known. */
+type PartSource = TextSource & { readonly revision?: string };
 
 /** A unit as a start has it, with the envelopes that the gateway's own retrieval gives each of its parts. */
 export interface StartUnit extends Omit<z.output<typeof InjectionUnit>, 'parts'> {
@@ -80,15 +80,13 @@ export function storableUnit(unit: StartUnit): StorableUnit {
   };
 }
 
-/** Every message that units came from, each once. */
+/** Everything that units came from, each once. */
 export function sourcesOfUnits(units: readonly StartUnit[]) {
   return distinct(units.flatMap(({ parts }) => parts.flatMap(({ sources = [] }) => sources)));
 }
 
-function distinct<Source extends z.infer<typeof MessageSource>>(sources: readonly Source[]) {
-  return [
-    ...new Map(sources.map((one) => [JSON.stringify([one.conversation, one.seq]), one])).values(),
-  ];
+function distinct<Source extends TextSource>(sources: readonly Source[]): Source[] {
+  return [...new Map(sources.map((one) => [nameOfSource(one), one])).values()];
 }
 
 /** Where context comes from at each start of an agent. */

@@ -1,10 +1,10 @@
 import { z } from 'zod';
-import { LogName, MessageSource, StorableText } from './entry-shape.ts';
+import { LogName, StorableText, TextSource } from './entry-shape.ts';
 
 const Written = {
   text: StorableText.min(1),
-  /** Messages that the text came from beside what is under it. Each has to be in the turn's scope. */
-  sources: z.array(MessageSource).max(200).optional(),
+  /** Messages and artifacts that the text came from beside what is under it. Each has to be in the turn's scope. */
+  sources: z.array(TextSource).max(200).optional(),
 };
 
 /** Entries, from one to another, both among them. */

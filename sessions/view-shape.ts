@@ -1,12 +1,15 @@
 import { z } from 'zod';
 
-/** A message that something came from. */
-export const ViewedSource = z.object({
-  conversation: z.string(),
-  id: z.string(),
-  seq: z.string(),
-  revision: z.string(),
-});
+/** A message or an artifact that something came from. */
+export const ViewedSource = z.union([
+  z.object({
+    conversation: z.string(),
+    id: z.string(),
+    seq: z.string(),
+    revision: z.string(),
+  }),
+  z.object({ artifact: z.string(), revision: z.string() }),
+]);
 
 /** A block in a view: as it was stored, without the field that says for whom. */
 export const ViewedBlock = z.looseObject({ type: z.string() });

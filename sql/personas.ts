@@ -1,4 +1,5 @@
 import { and, eq } from 'drizzle-orm';
+import type { PersonaApproval } from '../policy/fact.ts';
 import type { ExternalId } from '../policy/identity.ts';
 import { refuse, type Refusal } from '../policy/refusal.ts';
 import type { Database } from './database.ts';
@@ -10,6 +11,7 @@ export interface PersonaRow {
   readonly custody: 'service' | 'user';
   readonly status: 'active' | 'deactivated';
   readonly designated: boolean;
+  readonly approval: PersonaApproval;
 }
 
 /** A persona as it stands. One that the caller is not registered for is not found. */
@@ -26,6 +28,7 @@ export async function findPersona(
         custody: personas.custody,
         status: personas.status,
         designated: personas.designated,
+        approval: personas.approval,
       })
       .from(personas)
       .where(and(eq(personas.orgId, key), eq(personas.externalId, persona)));

@@ -10,17 +10,27 @@ export type ToolName = (typeof TOOLS)[number];
 
 const reference = z.object({ id: z.string(), seq: z.string() });
 
+/** A message or an artifact. An artifact's number is no message's, and is told to nobody. */
 export const MessageRow = z.object({
   text: z.string(),
   conversation: z.string(),
   id: z.string(),
   seq: z.string(),
   revision: z.string(),
-  kind: z.enum(['message', 'event']),
+  kind: z.enum(['message', 'event', 'artifact']),
   edited: z.boolean(),
   sentAt: z.string(),
   fromSeq: z.string(),
+  /** Of an artifact: that of the most sensitive of its sources. */
   visibility: z.enum(['members', 'project', 'organization']),
+  artifact: z
+    .object({
+      kind: z.enum(['memory', 'summary', 'draft', 'note']),
+      title: z.string().optional(),
+      asserted: z.boolean(),
+      stale: z.boolean(),
+    })
+    .optional(),
   authorUser: z.string().optional(),
   authorPersona: z.string().optional(),
   owner: z.string().optional(),
@@ -63,7 +73,7 @@ export interface ToolAnswer<Row> {
 export type ToolRefusal = Refusal & { readonly changes?: AudienceChanges };
 
 /**
- * Calls a tool that returns messages: live check, scope, rows, ledger and record in one statement
+ * Calls a tool that returns messages and artifacts: live check, scope, rows, ledger and record in one statement
  * and one round trip, committed when this returns.
  *
  * `digest` is the SHA-256 of the id of a token that has been verified. `arguments` have been

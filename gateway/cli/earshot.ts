@@ -3,13 +3,16 @@ import { Command, CommanderError } from 'commander';
 import { addAsk } from './commands/ask.ts';
 import { addClientCommand } from './commands/client.ts';
 import { addCompile } from './commands/compile.ts';
+import { addDelivery } from './commands/delivery.ts';
 import { addDemo } from './commands/demo.ts';
 import { addDoctor } from './commands/doctor.ts';
 import { addExplain } from './commands/explain.ts';
 import { addImport } from './commands/import.ts';
 import { addInit } from './commands/init.ts';
 import { addKeys } from './commands/keys.ts';
+import { addLineage } from './commands/lineage.ts';
 import { addMigrate } from './commands/migrate.ts';
+import { addReplay } from './commands/replay.ts';
 import { addServe } from './commands/serve.ts';
 import { EXIT, failureOf } from './failure.ts';
 import { openTerminal } from './terminal.ts';
@@ -31,7 +34,17 @@ Every command takes --json. It ends with
   );
 const commands = [
   ...[addInit, addServe, addMigrate, addKeys, addClientCommand],
-  ...[addImport, addAsk, addExplain, addCompile, addDemo, addDoctor],
+  ...[
+    addImport,
+    addAsk,
+    addExplain,
+    addReplay,
+    addLineage,
+    addDelivery,
+    addCompile,
+    addDemo,
+    addDoctor,
+  ],
 ];
 for (const add of commands) {
   add(program);

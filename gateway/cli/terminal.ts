@@ -30,6 +30,26 @@ export function openTerminal(json: boolean): Terminal {
   };
 }
 
+/** Rows as lines, with the cells of each column below each other. */
+export function aligned(rows: readonly (readonly string[])[]): string[] {
+  const length = (text = '') => Array.from(text).length;
+  const widths = (rows[0] ?? []).map((_, column) =>
+    Math.max(...rows.map((row) => length(row[column]))),
+  );
+  return rows.map((row) =>
+    row
+      .map((text, column) => text + ' '.repeat((widths[column] ?? 0) - length(text)))
+      .join('  ')
+      .trimEnd(),
+  );
+}
+
+/** A text as one line of a terminal: control characters would be obeyed by it. */
+export function oneLine(text: string): string {
+  const plain = text.replace(/[\p{Cc}\p{Zl}\p{Zp}]+/gu, ' ').trim();
+  return plain.length > 200 ? `${plain.slice(0, 199)}…` : plain;
+}
+
 /** `1 person`, `2 people`, `1,382 messages`. */
 export function counted(count: number, one: string, many = `${one}s`): string {
   return `${count.toLocaleString('en-US')} ${count === 1 ? one : many}`;

@@ -4,6 +4,7 @@ import type { ExternalId } from '../../policy/identity.ts';
 import { refuse, type Refusal } from '../../policy/refusal.ts';
 import type { OrganizationTransaction } from '../organization.ts';
 import { personas, users } from '../tables/organization-facts.ts';
+import { writtenFrom } from './conversations.ts';
 import type { Written } from './written.ts';
 
 /** Puts a user. The id of a deleted user is never used again. */
@@ -29,17 +30,14 @@ export async function putUser(
   return { ok: true, outcome: 'updated' };
 }
 
-/** Deletes a user: reads nothing from now on, and the name goes. */
+/** Deletes a user: reads nothing from now on, and the name goes, with all that the user said. See `sql/erasure.ts`. */
 export async function deleteUser(
-  { records, key }: OrganizationTransaction,
+  { sql, name }: OrganizationTransaction,
   id: ExternalId,
 ): Promise<Written | Refusal> {
-  const [gone] = await records
-    .update(users)
-    .set({ status: 'deactivated', deleted: true, name: null })
-    .where(and(eq(users.orgId, key), eq(users.externalId, id), eq(users.deleted, false)))
-    .returning({ id: users.id });
-  return gone === undefined ? refuse('not_found') : { ok: true, outcome: 'deleted' };
+  const [row] = await sql<{ outcome: string }[]>`
+    select earshot.delete_user(${name}, ${id}) as outcome`;
+  return writtenFrom(row?.outcome);
 }
 
 /** Puts a persona: an agent's service identity, and whether it may serve this organization. */
@@ -47,7 +45,8 @@ export async function putPersona(
   { records, key }: OrganizationTransaction,
   fact: PersonaFact,
 ): Promise<Written> {
-  const values = { custody: fact.custody, status: fact.status, designated: fact.designated };
+  const { custody, status, designated, approval } = fact;
+  const values = { custody, status, designated, ...(approval !== undefined && { approval }) };
   const [created] = await records
     .insert(personas)
     .values({ orgId: key, externalId: fact.id, ...values })
@@ -59,7 +58,8 @@ export async function putPersona(
   if (
     known?.custody === values.custody &&
     known.status === values.status &&
-    known.designated === values.designated
+    known.designated === values.designated &&
+    known.approval === (approval ?? known.approval)
   ) {
     return { ok: true, outcome: 'unchanged' };
   }

@@ -50,6 +50,8 @@ create table earshot.personas (
   custody text not null check (custody in ('service', 'user')),
   status text not null check (status in ('active', 'deactivated')),
   designated boolean not null,
+  -- Which of its deliveries wait for a person's approval: none, those to another place than their turn's, or all.
+  approval text not null default 'none' check (approval in ('none', 'elsewhere', 'always')),
   -- Part of the session id; fixed for the life of the persona.
   salt text not null default replace(gen_random_uuid()::text, '-', ''),
   primary key (org_id, id),
@@ -152,6 +154,8 @@ create table earshot.messages (
   edited_at timestamptz,
   -- The delivery that this message came out of, whose lineage it keeps.
   delivery_id uuid,
+  -- The revision whose text is that delivery's, where the delivery edited the message.
+  delivered_revision bigint,
   terms tsvector not null,
   primary key (org_id, conversation_id, seq),
   unique (org_id, conversation_id, external_id),

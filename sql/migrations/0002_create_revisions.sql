@@ -94,8 +94,8 @@ create trigger moved after update on earshot.users for each row
   when (row(old.kind, old.status) is distinct from row(new.kind, new.status))
   execute function earshot.organization_changed();
 create trigger moved after update on earshot.personas for each row
-  when (row(old.custody, old.status, old.designated)
-        is distinct from row(new.custody, new.status, new.designated))
+  when (row(old.custody, old.status, old.designated, old.approval)
+        is distinct from row(new.custody, new.status, new.designated, new.approval))
   execute function earshot.organization_changed();
 create trigger moved after insert or update or delete on earshot.stops for each row
   execute function earshot.organization_changed();
@@ -153,10 +153,10 @@ create trigger moved after delete on earshot.messages for each row
 -- Being found by other terms changes nobody's reach either.
 create trigger moved_again after update on earshot.messages for each row
   when (row(old.kind, old.author_user_id, old.author_persona_id, old.body, old.revision, old.state, old.reply_to,
-            old.sent_at, old.edited_at, old.delivery_id)
+            old.sent_at, old.edited_at, old.delivery_id, old.delivered_revision)
         is distinct from
         row(new.kind, new.author_user_id, new.author_persona_id, new.body, new.revision, new.state, new.reply_to,
-            new.sent_at, new.edited_at, new.delivery_id))
+            new.sent_at, new.edited_at, new.delivery_id, new.delivered_revision))
   execute function earshot.conversation_part_changed();
 
 create function earshot.conversation_changed() returns trigger
@@ -267,5 +267,42 @@ create trigger identity before update on earshot.conversations
   for each row execute function earshot.keep_identity();
 create trigger identity before update on earshot.messages
   for each row execute function earshot.keep_identity();
+
+-- The projects that decide who reads these conversations.
+create function earshot.projects_of(p_org bigint, p_conversations bigint[]) returns bigint[]
+language plpgsql stable as $$
+begin
+  return array(select distinct c.project_id from conversations c
+               where c.org_id = p_org and c.id = any (p_conversations) and c.project_id is not null
+               order by c.project_id);
+end $$;
+
+-- Locks what decides who reads these conversations. A conversation that moved to another project in
+-- between would leave that project unlocked: the whole is tried again (40001).
+create function earshot.lock_readability(p_org bigint, p_conversations bigint[]) returns void
+language plpgsql volatile as $$
+declare
+  projects bigint[];
+begin
+  perform from organization_revisions r where r.org_id = p_org for share;
+  projects := projects_of(p_org, p_conversations);
+  perform from project_revisions r where r.org_id = p_org and r.project_id = any (projects)
+  order by r.project_id for share;
+  perform from conversation_revisions r where r.org_id = p_org and r.conversation_id = any (p_conversations)
+  order by r.conversation_id for share;
+  if projects_of(p_org, p_conversations) <> projects then
+    raise exception 'a project changed while it was being locked' using errcode = '40001';
+  end if;
+end $$;
+
+-- What was shown, or reported, while the locks were waited for may have brought a source of a conversation that
+-- they do not hold: the whole is tried again (40001).
+create function earshot.require_locked(p_conversations bigint[], p_locked bigint[]) returns void
+language plpgsql immutable as $$
+begin
+  if not p_conversations <@ p_locked then
+    raise exception 'a source came while the locks were waited for' using errcode = '40001';
+  end if;
+end $$;
 
 revoke execute on all functions in schema earshot from public;

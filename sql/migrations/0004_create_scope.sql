@@ -439,11 +439,13 @@ language sql stable as $$
 $$;
 
 -- Whether a message may be read outside of its own conversation. An assistant's text that no delivery
--- accounts for may hold anything, and one that was edited is no longer the text of its delivery.
+-- accounts for may hold anything, and one that was edited is no longer the text of its delivery, unless it
+-- is a delivery that edited it.
 create function earshot.may_leave(p_message earshot.messages) returns boolean
 language sql immutable as $$
   select case
     when (p_message).delivery_id is not null then (p_message).state <> 'edited'
+      or (p_message).revision is not distinct from (p_message).delivered_revision
     else (p_message).author_persona_id is null
   end
 $$;
@@ -488,7 +490,7 @@ $$;
 create function earshot.conversation_artifacts(p_org bigint, p_conversation bigint) returns setof earshot.messages
 language sql stable as $$
   select a.org_id, a.conversation_id, a.seq, a.id::text::earshot.external_id, 'artifact', null::bigint, a.persona_id, a.body,
-    1::bigint, 'live', null::earshot.external_id, a.created_at, null::timestamptz, a.id, a.terms
+    1::bigint, 'live', null::earshot.external_id, a.created_at, null::timestamptz, a.id, null::bigint, a.terms
   from earshot.artifacts a
   where a.org_id = p_org and a.conversation_id = p_conversation and a.seq < 0 and a.state = 'live'
 $$;

@@ -152,6 +152,14 @@ language sql immutable as $$
     on a.kind = b.kind and a.id = b.id
 $$;
 
+-- How a turn stood, beside what else a record says of a decision: what replay (0028) sets against how it stands later. Of what
+-- was allowed under a grant, the grant says it.
+create function earshot.noted_standing(p_standing earshot.standing, p_code text) returns jsonb
+language sql immutable as $$
+  select case when p_code is null or (p_standing).mode is null then '{}' else jsonb_strip_nulls(jsonb_build_object(
+    'mode', (p_standing).mode, 'bound', (p_standing).project_bound::text)) end
+$$;
+
 -- A grant with how it stands now. `code` null: live.
 create type earshot.live as (
   code text,
@@ -281,6 +289,57 @@ begin
       left join lateral (select v.seq, v.revision from visible_in(p_org, p_scope, s.conversation_id, i.floor) v
         where s.to_seq is not null and v.seq = s.from_seq limit 1) m on true
     ) f);
+end $$;
+
+-- The sessions of a turn: those of its grants, and the forks it worked in.
+create function earshot.turn_sessions(p_org bigint, p_turn uuid) returns uuid[]
+language plpgsql stable as $$
+begin
+  return array(
+    select g.session_id from grants g where g.org_id = p_org and g.turn_id = p_turn
+    union
+    select f.session_id from turn_forks f where f.org_id = p_org and f.turn_id = p_turn);
+end $$;
+
+-- What these messages and artifacts were made from, where they are derived.
+create function earshot.inherited_sources(p_org bigint, p_sources earshot.source[])
+returns table (conversation_id bigint, from_seq bigint, to_seq bigint)
+language sql stable as $$
+  select distinct d.conversation_id, d.from_seq, d.to_seq
+  from unnest(p_sources) s
+  cross join lateral (
+    select m.delivery_id as id from earshot.messages m
+    where m.org_id = p_org and m.conversation_id = s.conversation_id and m.seq = s.from_seq
+    union all
+    select a.id from earshot.artifacts a
+    where a.org_id = p_org and a.conversation_id = s.conversation_id and a.seq = s.from_seq) of
+  join earshot.lineage d on d.org_id = p_org and d.derived_id = of.id
+  where s.to_seq is not null
+$$;
+
+-- What a turn's sessions, and the forks it worked in, were shown, flattened: with each message and artifact that is derived, what
+-- that was made from.
+create function earshot.turn_sources(p_org bigint, p_turn uuid) returns earshot.source[]
+language plpgsql stable as $$
+declare
+  shown constant earshot.source[] := array(
+    select distinct row(l.conversation_id, l.from_seq, l.to_seq, l.revision)::source
+    from unnest(turn_sessions(p_org, p_turn)) as worked(session_id)
+    join ledger_entries l on l.org_id = p_org and l.session_id = worked.session_id);
+begin
+  return shown || array(
+    select row(i.conversation_id, i.from_seq, i.to_seq, null)::source from inherited_sources(p_org, shown) i);
+end $$;
+
+-- Every conversation whose readability decides about these sources: their own, and those that a derived one was
+-- made from.
+create function earshot.conversations_of(p_org bigint, p_sources earshot.source[]) returns bigint[]
+language plpgsql stable as $$
+begin
+  return array(
+    select s.conversation_id from unnest(p_sources) s
+    union
+    select i.conversation_id from inherited_sources(p_org, p_sources) i);
 end $$;
 
 revoke execute on all functions in schema earshot from public;

@@ -14,7 +14,53 @@ language sql stable as $$
   select to_char(p_time at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')
 $$;
 
--- A message as an item of a packet. Replies and embeds are references, and one that is not visible
+-- Whether an artifact is made from something that has changed: a source was edited or deleted since it was read, or
+-- an artifact among the sources is stale or deleted, at whatever remove. It tells of nothing that who reads the artifact does
+-- not read: a lineage has the lineages of what is in it.
+create function earshot.is_stale(p_org bigint, p_derived uuid) returns boolean
+language plpgsql stable as $$
+begin
+  return exists (
+    with recursive made (id) as (
+      select p_derived
+      union
+      select a.id from made
+      join lineage d on d.org_id = p_org and d.derived_id = made.id and d.from_seq < 0
+      join artifacts a on a.org_id = p_org and a.conversation_id = d.conversation_id and a.seq = d.from_seq
+    )
+    select from made
+    join lineage d on d.org_id = p_org and d.derived_id = made.id
+    where case when d.from_seq < 0 then not exists (
+          select from artifacts a
+          where a.org_id = p_org and a.conversation_id = d.conversation_id and a.seq = d.from_seq and a.state = 'live')
+        when d.to_seq is not null then not exists (
+          select from messages m
+          where m.org_id = p_org and m.conversation_id = d.conversation_id and m.seq = d.from_seq and m.state <> 'deleted'
+            -- What is inherited has no revision.
+            and m.revision = coalesce(d.revision, m.revision))
+        else exists (
+          select from conversations c where c.org_id = p_org and c.id = d.conversation_id and c.deleted) end);
+end $$;
+
+-- An artifact is at least as sensitive as the most sensitive of what it was made from: fewer read what is for members.
+create function earshot.derived_sensitivity(p_org bigint, p_derived uuid) returns text
+language plpgsql stable as $$
+begin
+  return (select case when bool_or(c.visibility = 'members') then 'members'
+      when bool_or(c.visibility = 'project') then 'project' else 'organization' end
+    from lineage d join conversations c on c.org_id = p_org and c.id = d.conversation_id
+    where d.org_id = p_org and d.derived_id = p_derived);
+end $$;
+
+-- What is said of an artifact beside its text.
+create function earshot.artifact_facts(p_org bigint, p_artifact uuid) returns jsonb
+language plpgsql stable as $$
+begin
+  return (select jsonb_build_object('kind', a.kind, 'title', a.title, 'asserted', a.asserted, 'stale', is_stale(p_org, a.id))
+    from artifacts a where a.org_id = p_org and a.id = p_artifact);
+end $$;
+
+-- A message or an artifact as an item of a packet. Replies and embeds are references, and one that is not visible
 -- here leaves no trace: no text, title, author or link of it.
 --
 -- One row, for a lateral join: so it is planned with the statement that asks, once in a session. A scalar
@@ -36,7 +82,9 @@ language sql stable as $$
     'authorPersona', (select a.external_id from earshot.personas a
                       where a.org_id = p_org and a.id = (p_message).author_persona_id),
     'owner', (select u.external_id from earshot.users u where u.org_id = p_org and u.id = c.owner_id),
-    'visibility', c.visibility,
+    'visibility', case when (p_message).kind = 'artifact' then earshot.derived_sensitivity(p_org, (p_message).delivery_id)
+      else c.visibility end,
+    'artifact', case when (p_message).kind = 'artifact' then earshot.artifact_facts(p_org, (p_message).delivery_id) end,
     'fromSeq', (select s.floor::text from earshot.in_scope(p_org, p_scope) s where s.conversation_id = c.id),
     'replyTo', (select jsonb_build_object('id', parent.external_id, 'seq', parent.seq::text)
                 from earshot.visible_messages(p_org, p_scope) parent
@@ -191,6 +239,29 @@ begin
     backward, null, (p_arguments ->> 'limit')::integer, p_now);
 end $$;
 
+-- One artifact, which has to be visible as a message has to be: one that is not there is asked about like one out of scope.
+create function earshot.read_artifact(p_live earshot.live, p_arguments jsonb, p_now timestamptz)
+returns earshot.tool_result
+language plpgsql stable as $$
+declare
+  org constant bigint := p_live.org_id;
+  home bigint;
+  number bigint;
+  extent earshot.scope;
+  result earshot.tool_result;
+begin
+  select a.conversation_id, a.seq into home, number from artifacts a
+  where a.org_id = org and a.id = (p_arguments ->> 'artifact')::uuid;
+  extent := page_scope(p_live, p_arguments ->> 'recipient', coalesce(home, 0), array[number], p_now);
+  select null, array_agg(row(row(home, number, number, v.revision)::source, i.item)::hit), false
+  into result
+  from in_scope(org, extent) s
+  cross join lateral visible_in(org, extent, home, s.floor) v
+  cross join lateral message_item(org, extent, v) i
+  where s.conversation_id = home and v.seq = number;
+  return case when result.hits is null then row('not_found', null, false, null)::tool_result else result end;
+end $$;
+
 -- The neighbours of one message, the message among them. One that is not visible is not found.
 create function earshot.read_around(p_live earshot.live, p_arguments jsonb, p_now timestamptz)
 returns earshot.tool_result
@@ -287,7 +358,8 @@ begin
   end if;
   return case p_tool
     when 'search' then search_messages(org, extent, p_arguments)
-    when 'read' then read_messages(p_live, p_arguments, p_now)
+    when 'read' then case when p_arguments ? 'artifact' then read_artifact(p_live, p_arguments, p_now)
+      else read_messages(p_live, p_arguments, p_now) end
     when 'around' then read_around(p_live, p_arguments, p_now)
     when 'thread' then read_thread(p_live, p_arguments, p_now)
     when 'list_conversations' then list_conversations(org, extent, p_arguments)
@@ -335,7 +407,8 @@ begin
     select o.org_id, call_tool.decision_id, t, 'tool',
       case when o.verdict is null then 'allowed' else 'refused' end, o.verdict, o.turn_id, o.grant_id,
       o.session_id, p_tool, p_subject, coalesce(cardinality(o.hits), 0), (o.standing).audience_hash,
-      (o.standing).policy_revision, jsonb_strip_nulls(jsonb_build_object('changes', o.changes))
+      (o.standing).policy_revision,
+      jsonb_strip_nulls(jsonb_build_object('changes', o.changes)) || noted_standing(o.standing, o.verdict)
     from outcome o where o.org_id is not null
   )
   select o.verdict, o.grant_id, (o.standing).policy_revision, o.changes, o.more, o.total,

@@ -93,13 +93,14 @@ begin
   return case when found then 'opened' else 'unchanged' end;
 end $$;
 
--- Deletes a conversation and erases what was said in it. Its id is not used again.
+-- Deletes a conversation and, by trigger (0026), erases what was said in it. Its id is not used again.
 create function earshot.delete_conversation(p_organization text, p_conversation text) returns text
 language plpgsql volatile security definer set search_path = earshot, pg_temp as $$
 declare
   org constant bigint := enter_organization(p_organization);
   target bigint;
 begin
+  perform hold_for_erasure(org, conversation_named_whole(org, p_conversation));
   target := (lock_conversation(org, p_conversation)).id;
   if target is null then
     return 'not_found';
@@ -107,12 +108,6 @@ begin
   update conversations c set deleted = true, title = null where c.org_id = org and c.id = target;
   delete from memberships m where m.org_id = org and m.conversation_id = target;
   delete from unresolved_members n where n.org_id = org and n.conversation_id = target;
-  delete from late_messages l where l.org_id = org and l.conversation_id = target;
-  update deliveries d set payload = null
-  where d.org_id = org and d.destination_id = target and d.payload is not null;
-  delete from message_embeds e where e.org_id = org and e.conversation_id = target;
-  update messages m set body = '', state = 'deleted', revision = m.revision + 1
-  where m.org_id = org and m.conversation_id = target and m.state <> 'deleted';
   return 'deleted';
 end $$;
 
@@ -249,9 +244,13 @@ declare
   person bigint;
   persona bigint;
   origin uuid;
+  delivered earshot.deliveries;
   head_now bigint;
   outcome text;
+  is_gone boolean;
 begin
+  perform hold_for_erasure(org, messages_named(org, p_conversation, array(
+    select value ->> 'id' from jsonb_array_elements(p_messages) where (value ->> 'deleted')::boolean)));
   c := lock_conversation(org, p_conversation);
   if c.id is null then
     code := 'not_found';
@@ -274,9 +273,12 @@ begin
         outcome := 'deleted';
       elsif was.body <> message ->> 'body' and (edited is null or was.edited_at is null or edited > was.edited_at) then
         perform write_embeds(org, c.id, was.seq, message);
+        -- Where a delivery made this edit, the message is from now on what came out of that one.
+        origin := (delivery_of_text(org, c.id, was.external_id, message ->> 'body', true)).id;
         update messages m
-        set body = message ->> 'body', state = 'edited',
-          revision = m.revision + 1, edited_at = coalesce(edited, t)
+        set body = message ->> 'body', state = 'edited', revision = m.revision + 1, edited_at = coalesce(edited, t),
+          delivery_id = coalesce(origin, m.delivery_id),
+          delivered_revision = case when origin is null then m.delivered_revision else m.revision + 1 end
         where m.org_id = org and m.conversation_id = c.id and m.seq = was.seq;
         outcome := 'edited';
       else
@@ -288,8 +290,12 @@ begin
 
     person := null;
     persona := null;
+    is_gone := coalesce((message ->> 'deleted')::boolean, false);
     if message ? 'authorUser' then
-      select u.id into person from users u where u.org_id = org and u.external_id = message ->> 'authorUser';
+      -- Nothing is kept any more of what a user said who is deleted. The lock is the one that naming the author takes: a
+      -- deletion that is under way comes first.
+      select u.id, is_gone or u.deleted into person, is_gone from users u
+      where u.org_id = org and u.external_id = message ->> 'authorUser' for key share;
     elsif message ? 'authorPersona' then
       select a.id into persona from personas a where a.org_id = org and a.external_id = message ->> 'authorPersona';
     end if;
@@ -300,33 +306,34 @@ begin
     if not c.staged and not p_admit_late and sent < c.newest_join_at then
       -- The newest word of the source is the one that could be admitted; what was deleted stays deleted.
       insert into late_messages as l (org_id, conversation_id, external_id, message, sent_at)
-      values (org, c.id, message ->> 'id', case when (message ->> 'deleted')::boolean then null else message end, sent)
+      values (org, c.id, message ->> 'id', case when is_gone then null else message end, sent)
       on conflict (org_id, conversation_id, external_id) do update
       set message = excluded.message, sent_at = excluded.sent_at
       where l.message is not null;
-      outcome := case when not found then 'gone' when (message ->> 'deleted')::boolean then 'deleted' else 'late' end;
+      outcome := case when not found or (is_gone and (message ->> 'deleted')::boolean is not true) then 'gone'
+        when is_gone then 'deleted' else 'late' end;
       results := results || jsonb_build_object('id', message ->> 'id', 'outcome', outcome);
       continue;
     end if;
     -- A message that a delivery became keeps that delivery's lineage, whichever is reported first.
-    select d.id into origin from deliveries d
-    where d.org_id = org and d.destination_id = c.id and d.message_id = message ->> 'id';
+    delivered := delivery_of_text(org, c.id, message ->> 'id', message ->> 'body', false);
     head_now := head_now + 1;
     insert into messages (org_id, conversation_id, seq, external_id, kind, author_user_id, author_persona_id,
-      body, state, reply_to, sent_at, edited_at, delivery_id)
+      body, state, reply_to, sent_at, edited_at, delivery_id, delivered_revision)
     values (org, c.id, head_now, message ->> 'id', message ->> 'kind', person, persona,
-      case when (message ->> 'deleted')::boolean then '' else message ->> 'body' end,
-      case when (message ->> 'deleted')::boolean then 'deleted' when edited is not null then 'edited' else 'live' end,
-      message ->> 'replyTo', sent, edited, origin);
-    if not coalesce((message ->> 'deleted')::boolean, false) then
+      case when is_gone then '' else message ->> 'body' end,
+      case when is_gone then 'deleted' when edited is not null then 'edited' else 'live' end,
+      message ->> 'replyTo', sent, edited, delivered.id, case when delivered.edits is not null then 1 end);
+    if not is_gone then
       perform write_embeds(org, c.id, head_now, message);
     end if;
-    results := results || jsonb_build_object('id', message ->> 'id', 'seq', head_now::text, 'outcome', 'appended');
+    outcome := case when is_gone and (message ->> 'deleted')::boolean is not true then 'gone' else 'appended' end;
+    results := results || jsonb_build_object('id', message ->> 'id', 'seq', head_now::text, 'outcome', outcome);
   end loop;
   update conversations x set head = head_now where x.org_id = org and x.id = c.id and x.head <> head_now;
 end $$;
 
--- Deletes one message: its text goes, its sequence stays.
+-- Deletes one message: its text goes, wherever it is (0026), its sequence stays.
 create function earshot.delete_message(p_organization text, p_conversation text, p_message text) returns text
 language plpgsql volatile security definer set search_path = earshot, pg_temp as $$
 declare
@@ -335,6 +342,7 @@ declare
   target bigint;
   was_late boolean;
 begin
+  perform hold_for_erasure(org, messages_named(org, p_conversation, array[p_message]));
   c := (lock_conversation(org, p_conversation)).id;
   if c is null then
     return 'not_found';

@@ -99,9 +99,9 @@ begin
       return;
     end if;
   end if;
-  insert into decisions (org_id, id, decided_at, kind, verdict, code, turn_id, audience_hash, policy_revision)
+  insert into decisions (org_id, id, decided_at, kind, verdict, code, turn_id, audience_hash, policy_revision, detail)
   values (org, gen_random_uuid(), t, 'open', case when code is null then 'allowed' else 'refused' end, code,
-    open_turn.turn_id, standing.audience_hash, standing.policy_revision);
+    open_turn.turn_id, standing.audience_hash, standing.policy_revision, noted_standing(standing, coalesce(code, 'open')));
 end $$;
 
 -- Takes the lease of a turn that is open, or whose lease has expired. The fence grows by one.
@@ -321,7 +321,7 @@ begin
     policy_revision, detail)
   values (org, mint_grant.decision_id, t, 'mint', case when code is null then 'allowed' else 'refused' end, code,
     p_turn, case when code is null then p_grant end, session, standing.audience_hash, standing.policy_revision,
-    jsonb_strip_nulls(jsonb_build_object('changes', changes - 'names')));
+    jsonb_strip_nulls(jsonb_build_object('changes', changes - 'names')) || noted_standing(standing, code));
   if code is not null then
     return;
   end if;

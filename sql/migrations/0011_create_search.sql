@@ -189,8 +189,9 @@ create trigger posted_again after update on earshot.artifacts for each row
   when (row(old.terms, old.state) is distinct from row(new.terms, new.state))
   execute function earshot.artifact_posted();
 create trigger posted_again after update on earshot.messages for each row
-  when (row(old.terms, old.state, old.delivery_id, old.author_persona_id)
-        is distinct from row(new.terms, new.state, new.delivery_id, new.author_persona_id))
+  when (row(old.terms, old.state, old.delivery_id, old.author_persona_id, old.revision = old.delivered_revision)
+        is distinct from
+        row(new.terms, new.state, new.delivery_id, new.author_persona_id, new.revision = new.delivered_revision))
   execute function earshot.message_posted();
 
 -- Posts what is open in one conversation anew, or in all of them.

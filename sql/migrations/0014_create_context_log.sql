@@ -71,6 +71,8 @@ create table earshot.log_entries (
   addressee earshot.external_id,
   -- Whether it goes on to the session's own log if this one is closed before a model was sent it.
   passes boolean not null default false,
+  -- Whether some of it, or all, was erased with what it came from (0026).
+  erased text check (erased in ('part', 'whole')),
   -- The marks of a stored injection, which nothing but `store_injections` sets: the source that gave it, the namespace
   -- that alone sees it, the xxh3-128 of its content, and the envelopes of its parts.
   injection earshot.external_id,
@@ -283,6 +285,19 @@ end $$;
 
 create type earshot.session_call as (code text, live earshot.live, session earshot.sessions);
 
+-- The first half of the keys of the advisory locks that order writers of logs with an erasure; the second is the
+-- organization's.
+create function earshot.erasure_lock() returns integer
+language sql immutable parallel safe as $$ select 8440 $$;
+
+-- Whoever writes to a log, or copies from one, shares it before looking at what is there. An erasure holds it alone: so what
+-- is written comes before and is found, or comes after and finds that it is gone.
+create function earshot.share_erasure(p_org bigint) returns void
+language plpgsql volatile as $$
+begin
+  perform pg_advisory_xact_lock_shared(erasure_lock(), (p_org % 2147483647)::integer);
+end $$;
+
 -- Question: may this grant work in this session, now? The live check first, so that one which has ended tells
 -- nothing about what exists.
 create function earshot.judge_session(p_digest bytea, p_session uuid, p_audience bytea, p_now timestamptz)
@@ -366,8 +381,8 @@ begin
     audience_hash, policy_revision, detail, subject_sha256)
   values (live.org_id, p_decision, p_now, 'session', case when p_code is null then 'allowed' else 'refused' end, p_code,
     live.turn_id, live.grant_id, coalesce((p_call.session).id, live.session_id), p_what, p_items,
-    standing.audience_hash, standing.policy_revision, jsonb_strip_nulls(jsonb_build_object('changes', live.changes)),
-    p_subject);
+    standing.audience_hash, standing.policy_revision,
+    jsonb_strip_nulls(jsonb_build_object('changes', live.changes)) || noted_standing(standing, p_code), p_subject);
   return p_decision;
 end $$;
 

@@ -87,21 +87,30 @@ begin
   return case when audiences > 0 then result end;
 end $$;
 
+-- A message or an artifact as a source that is told.
+create function earshot.source_json(p_conversation text, p_message text, p_seq bigint, p_artifact uuid, p_revision bigint)
+returns jsonb
+language sql immutable parallel safe as $$
+  select case when p_artifact is not null then jsonb_build_object('artifact', p_artifact, 'revision', p_revision::text)
+    else jsonb_build_object('conversation', p_conversation, 'id', p_message, 'seq', p_seq::text, 'revision', p_revision::text) end
+$$;
+
 -- Where an entry came from, of what is shown of it: the sources of a block that is not are not told either.
 create function earshot.sources_of(p_org bigint, p_session uuid, p_position bigint, p_revision bigint, p_whole jsonb, p_readers text[])
 returns jsonb
 language plpgsql stable as $$
 begin
   return (
-    select jsonb_agg(jsonb_build_object('conversation', f.name, 'id', f.id, 'seq', f.seq::text, 'revision', f.revision::text)
-      order by f.name collate "C", f.seq)
+    select jsonb_agg(source_json(f.name, f.id, f.seq, f.artifact, f.revision) order by f.name collate "C", f.seq)
     from (
-      select distinct c.external_id as name, m.external_id as id, s.seq, s.source_revision as revision
+      select distinct c.external_id as name, m.external_id as id, s.seq, a.id as artifact, s.source_revision as revision
       from log_sources s
       cross join lateral (select x.external_id from conversations x
         where x.org_id = p_org and x.id = s.conversation_id limit 1) c
-      cross join lateral (select x.external_id from messages x
-        where x.org_id = p_org and x.conversation_id = s.conversation_id and x.seq = s.seq limit 1) m
+      left join lateral (select x.external_id from messages x
+        where x.org_id = p_org and x.conversation_id = s.conversation_id and x.seq = s.seq limit 1) m on true
+      left join lateral (select x.id from artifacts x
+        where x.org_id = p_org and x.conversation_id = s.conversation_id and x.seq = s.seq limit 1) a on true
       where s.org_id = p_org and s.session_id = p_session and s.position = p_position and s.revision = p_revision
         and (s.block is null or is_shown(p_whole, s.block, p_readers))
     ) f);

@@ -25,29 +25,39 @@ begin
     limit 1);
 end $$;
 
--- The messages that an entry says it came from, as this turn may read them now. Of one that it may not, nothing.
+-- What a source names, whether or not anybody may read it: a message, by conversation and sequence, or an artifact.
+create function earshot.named_source(p_org bigint, p_source jsonb) returns table (conversation_id bigint, seq bigint)
+language sql stable as $$
+  select c.id, (p_source ->> 'seq')::bigint from earshot.conversations c
+  where not p_source ? 'artifact' and c.org_id = p_org and c.external_id = p_source ->> 'conversation'
+  union all
+  select a.conversation_id, a.seq from earshot.artifacts a
+  where p_source ? 'artifact' and a.org_id = p_org and a.id = (p_source ->> 'artifact')::uuid
+$$;
+
+-- The messages and artifacts that an entry says it came from, as this turn may read them now. Of one that it may not, nothing.
 create function earshot.entry_sources(p_live earshot.live, p_sources jsonb, p_now timestamptz)
 returns table (block integer, conversation_id bigint, seq bigint, revision bigint)
 language plpgsql stable as $$
 declare
   org constant bigint := p_live.org_id;
   standing constant earshot.standing := p_live.standing;
-  named constant bigint[] := array(
-    select distinct c.id from jsonb_array_elements(p_sources) as s(source)
-    join conversations c on c.org_id = org and c.external_id = s.source ->> 'conversation');
+  named constant earshot.source[] := array(
+    select distinct row(n.conversation_id, n.seq, n.seq, null)::source from jsonb_array_elements(p_sources) as s(source)
+    cross join lateral named_source(org, s.source) n);
   extent earshot.scope;
 begin
   if cardinality(named) > 0 then
     extent := turn_scope(org, p_live.destination_id, standing.readers, standing.floor, standing.extent,
-      p_live.requester_id, standing.project_bound, null, p_now, named);
+      p_live.requester_id, standing.project_bound, null, p_now, conversations_of(org, named));
   end if;
   return query
   select (s.source ->> 'block')::integer, i.conversation_id, m.seq, m.revision
   from jsonb_array_elements(p_sources) as s(source)
-  join conversations c on c.org_id = org and c.external_id = s.source ->> 'conversation'
-  cross join lateral (select x.* from in_scope(org, extent) x where x.conversation_id = c.id limit 1) i
+  cross join lateral named_source(org, s.source) n
+  cross join lateral (select x.* from in_scope(org, extent) x where x.conversation_id = n.conversation_id limit 1) i
   cross join lateral (select v.seq, v.revision from visible_in(org, extent, i.conversation_id, i.floor) v
-    where v.seq = (s.source ->> 'seq')::bigint limit 1) m
+    where v.seq = n.seq limit 1) m
   -- What was read at a revision did not come from a later one.
   where s.source ->> 'revision' is null or m.revision = (s.source ->> 'revision')::bigint;
 end $$;
@@ -127,6 +137,7 @@ declare
 begin
   perform enter_grant(p_digest);
   org := current_organization();
+  perform share_erasure(org);
   select * into head from log_heads h where h.org_id = org and h.session_id = p_session for no key update;
   t := clock_timestamp();
   call := judge_session(p_digest, p_session, p_audience, t);
@@ -141,6 +152,12 @@ begin
       held := exists (select from log_mail m where m.org_id = org and m.session_id = p_session and m.id = any (ids));
       decision_id := record_session_call(call, 'append', code, 0, t);
       return;
+    end if;
+    -- Nothing is kept any more of what a user said who is deleted.
+    if exists (select from jsonb_array_elements(p_entries) as e(entry)
+        join users u on u.org_id = org and u.external_id = e.entry ->> 'participant' and u.deleted
+        where 'user' = e.entry ->> 'role') then
+      code := 'conflict';
     end if;
     for entry in select value from jsonb_array_elements(p_entries) loop
       code := coalesce(code, judge_blocks(call.live, entry -> 'blocks',
@@ -255,6 +272,7 @@ declare
 begin
   perform enter_grant(p_digest);
   org := current_organization();
+  perform share_erasure(org);
   select * into head from log_heads h where h.org_id = org and h.session_id = p_session for no key update;
   t := clock_timestamp();
   call := judge_session(p_digest, p_session, p_audience, t);
@@ -265,11 +283,13 @@ begin
     readers := view_readers(place, (call.live).standing);
     select v.* into old from log_view(org, p_session, head.change, readers, place.agent, null) v
     where v.id = p_entry and place.name is not null;
-    select e.first_change, e.addressee, e.passes into kept from log_entries e
+    select e.first_change, e.addressee, e.passes, e.erased into kept from log_entries e
     where e.org_id = org and e.session_id = p_session and e.position = old.pos and e.revision = old.revision;
     code := case
       when old.id is null then 'not_found'
       when old.revision <> p_revision then 'conflict'
+      -- What was erased is not written anew by whoever saw it before.
+      when kept.erased is not null then 'conflict'
       when old.role = 'system' and jsonb_path_exists(p_edit, '$.blocks[*].audience') then 'invalid_input'
       when exists (
         select from namespaces n

@@ -147,6 +147,7 @@ declare
 begin
   perform enter_grant(p_digest);
   org := current_organization();
+  perform share_erasure(org);
   -- The session that the forks began with is held first: none is made of what is being closed.
   perform from log_heads h join grants g on g.digest = p_digest and h.org_id = g.org_id and h.session_id = g.session_id
   for no key update of h;
@@ -186,9 +187,9 @@ begin
       readers := view_readers(place, (call.live).standing);
       -- What it does not show is not copied; what it does keeps its audience.
       insert into log_entries (org_id, session_id, position, revision, id, change, first_change, role, participant, blocks,
-        turn_id, written_at)
+        turn_id, written_at, erased)
       select org, fork_log.fork, v.pos, v.revision, v.id, v.change, e.first_change, v.role, v.participant,
-        blocks_for(v.whole, readers), (call.live).turn_id, v.written_at
+        blocks_for(v.whole, readers), (call.live).turn_id, v.written_at, e.erased
       from log_view(org, p_session, head.change, readers, place.agent, null) v
       join log_entries e on e.org_id = org and e.session_id = p_session and e.position = v.pos and e.revision = v.revision;
       insert into log_replays (org_id, session_id, id, position)

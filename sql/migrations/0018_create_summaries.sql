@@ -132,11 +132,12 @@ begin
        and e.position = p_summary.positions[cardinality(p_summary.positions)] limit 1),
     'entries', cardinality(p_summary.positions), 'text', p_summary.body,
     'sources', (
-      select jsonb_agg(jsonb_build_object('conversation', c.external_id, 'id', m.external_id, 'seq', x.seq::text,
-        'revision', x.source_revision::text) order by c.external_id collate "C", x.seq)
+      select jsonb_agg(source_json(c.external_id, m.external_id, x.seq, a.id, x.source_revision)
+        order by c.external_id collate "C", x.seq)
       from log_summary_sources x
       join conversations c on c.org_id = p_org and c.id = x.conversation_id
-      join messages m on m.org_id = p_org and m.conversation_id = x.conversation_id and m.seq = x.seq
+      left join messages m on m.org_id = p_org and m.conversation_id = x.conversation_id and m.seq = x.seq
+      left join artifacts a on a.org_id = p_org and a.conversation_id = x.conversation_id and a.seq = x.seq
       where x.org_id = p_org and x.session_id = p_session and x.summary_id = p_summary.id)));
 end $$;
 
@@ -166,8 +167,12 @@ create function earshot.state_of(p_org bigint, p_session uuid, p_mark bigint, p_
   p_from bigint, p_to bigint) returns text
 language plpgsql stable as $$
 begin
-  return (select encode(sha256(convert_to(string_agg(v.id::text || '.' || v.revision::text, ',' order by v.pos), 'UTF8')), 'hex')
-    from log_view(p_org, p_session, p_mark, p_readers, p_place.agent, p_place.name) v where v.pos between p_from and p_to);
+  return (select encode(sha256(convert_to(string_agg(v.id::text || '.' || v.revision::text
+      -- What was erased is not what its writer was given, though it has the same revision.
+      || case when e.erased is null then '' else '.' || md5(v.whole::text) end, ',' order by v.pos), 'UTF8')), 'hex')
+    from log_view(p_org, p_session, p_mark, p_readers, p_place.agent, p_place.name) v
+    join log_entries e on e.org_id = p_org and e.session_id = p_session and e.position = v.pos and e.revision = v.revision
+    where v.pos between p_from and p_to);
 end $$;
 
 -- The first and the last place in the log of two entries that a view holds; null where it does not hold both.
@@ -257,6 +262,7 @@ declare
 begin
   perform enter_grant(p_digest);
   org := current_organization();
+  perform share_erasure(org);
   select * into head from log_heads h where h.org_id = org and h.session_id = p_session for no key update;
   t := clock_timestamp();
   call := judge_session(p_digest, p_session, p_audience, t);

@@ -36,14 +36,15 @@ begin
   -- A log is read whole here, so its sources are too, once: asking for each entry costs more than the rest. And it is put
   -- together as text: a document within a document of type jsonb is built anew at each level.
   with sourced as materialized (
-    select f.position, f.revision, jsonb_agg(jsonb_build_object('conversation', f.name, 'id', f.id, 'seq', f.seq::text,
-      'revision', f.source_revision::text) order by f.name collate "C", f.seq) as sources
+    select f.position, f.revision, jsonb_agg(source_json(f.name, f.id, f.seq, f.artifact, f.source_revision)
+      order by f.name collate "C", f.seq) as sources
     from (
-      select distinct s.position, s.revision, c.external_id as name, m.external_id as id, s.seq, s.source_revision
+      select distinct s.position, s.revision, c.external_id as name, m.external_id as id, s.seq, a.id as artifact, s.source_revision
       from log_sources s
       join log_entries e on e.org_id = org and e.session_id = p_session and e.position = s.position and e.revision = s.revision
       join conversations c on c.org_id = org and c.id = s.conversation_id
-      join messages m on m.org_id = org and m.conversation_id = s.conversation_id and m.seq = s.seq
+      left join messages m on m.org_id = org and m.conversation_id = s.conversation_id and m.seq = s.seq
+      left join artifacts a on a.org_id = org and a.conversation_id = s.conversation_id and a.seq = s.seq
       where s.org_id = org and s.session_id = p_session
         and (s.block is null or not e.restricted or is_shown(e.blocks, s.block, p_readers))
     ) f

@@ -55,10 +55,9 @@ declare
     from jsonb_array_elements(p_units) with ordinality as u(unit, nth)
     cross join lateral jsonb_array_elements(u.unit -> 'sources') as s(source)
     where p_verdicts[u.nth] = 'unchanged' and not exists (
-      select from conversations c
-      join ledger_entries l on l.org_id = org and l.session_id = p_session and l.conversation_id = c.id
-      where c.org_id = org and c.external_id = s.source ->> 'conversation' and l.from_seq = (s.source ->> 'seq')::bigint
-        and l.to_seq = l.from_seq));
+      select from named_source(org, s.source) n
+      join ledger_entries l on l.org_id = org and l.session_id = p_session and l.conversation_id = n.conversation_id
+      where l.from_seq = n.seq and l.to_seq = l.from_seq));
 begin
   if jsonb_array_length(unbound) = 0 then
     return;
@@ -89,6 +88,7 @@ declare
 begin
   perform enter_grant(p_digest);
   org := current_organization();
+  perform share_erasure(org);
   select * into head from log_heads h where h.org_id = org and h.session_id = p_session for no key update;
   t := clock_timestamp();
   call := judge_session(p_digest, p_session, p_audience, t);

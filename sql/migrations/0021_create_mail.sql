@@ -82,6 +82,7 @@ begin
   if not exists (select from log_mail m where m.org_id = p_org and m.session_id = p_session) then
     return;
   end if;
+  perform share_erasure(p_org);
   select * into head from log_heads h where h.org_id = p_org and h.session_id = p_session for no key update;
   for mail in
     select m.* from log_mail m
@@ -124,6 +125,7 @@ declare
   handed boolean := false;
   unread record;
 begin
+  perform share_erasure(org);
   if judge_ledger(p_live, p_fork, p_now) is not null then
     delete from log_mail m where m.org_id = org and m.session_id = p_fork;
     return;

@@ -46,6 +46,7 @@ begin
       l.session_id, 'retrieve', p_subject, (select coalesce(sum(cardinality(r.hits)), 0) from result r where r.code is null),
       (l.standing).audience_hash, (l.standing).policy_revision,
       jsonb_strip_nulls(jsonb_build_object('changes', l.changes, 'calls', jsonb_array_length(p_calls)))
+        || noted_standing(l.standing, l.verdict)
     from live l where l.org_id is not null
   )
   select l.verdict, l.grant_id, (l.standing).policy_revision, l.changes,

@@ -34,6 +34,9 @@ export const personas = earshot.table(
     custody: text({ enum: ['service', 'user'] }).notNull(),
     status: text({ enum: ['active', 'deactivated'] }).notNull(),
     designated: boolean().notNull(),
+    approval: text({ enum: ['none', 'elsewhere', 'always'] })
+      .notNull()
+      .default('none'),
   },
   (table) => [primaryKey({ columns: [table.orgId, table.id] })],
 );

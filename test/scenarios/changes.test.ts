@@ -124,14 +124,12 @@ async function nothingLeft(
     select d.turn_id as turn, d.id as delivery, d.status from earshot.deliveries d
     join earshot.organizations o on o.id = d.org_id
     where o.external_id = ${org.name} and d.payload is not null`;
-  const deleted = await gateway.owner`
-    select from earshot.deliveries d
-    join earshot.organizations o on o.id = d.org_id
-    join earshot.conversations c on c.org_id = d.org_id and c.id = d.destination_id
-    where o.external_id = ${org.name} and d.turn_id = ${proposing.id} and c.deleted`;
+  const erased = await gateway.owner`
+    select from earshot.decisions x join earshot.organizations o on o.id = x.org_id
+    where o.external_id = ${org.name} and x.turn_id = ${proposing.id} and x.kind = 'erase'`;
   const ofProposing = payloads.filter(({ turn }) => turn === proposing.id);
-  // One was cleared before the change. Deleting its destination erases what waited to go there.
-  const before = deleted.length > 0 ? 0 : 1;
+  // One was cleared before the change. Deleting what it was made from, or where it was to go, erases it.
+  const before = erased.length > 0 ? 0 : 1;
   expect(ofProposing).toHaveLength(sides.proposes === 'cleared' ? before + 1 : before);
   // What was released was handed out, and what was refused is gone.
   expect(payloads.filter(({ delivery }) => delivery === released)).toEqual([]);

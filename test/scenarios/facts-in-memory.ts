@@ -54,9 +54,11 @@ export async function worldIn(owner: Sql, organization: string): Promise<World> 
       user: string | null;
       persona: string | null;
       delivery: string | null;
+      editedByDelivery: boolean;
     }[]
   >`
     select c.external_id as conversation, seq, body, state = 'deleted' as deleted, state = 'edited' as edited,
+      m.revision is not distinct from m.delivered_revision as "editedByDelivery",
       u.external_id as user, a.external_id as persona, m.delivery_id as delivery
     from earshot.messages m
     join earshot.conversations c on c.org_id = m.org_id and c.id = m.conversation_id
@@ -64,18 +66,30 @@ export async function worldIn(owner: Sql, organization: string): Promise<World> 
     left join earshot.personas a on a.org_id = m.org_id and a.id = m.author_persona_id
     where m.org_id = ${key}`;
   const sources = await owner<
-    { delivery: string; conversation: string; from: string; to: string | null }[]
+    {
+      delivery: string;
+      conversation: string;
+      from: string;
+      to: string | null;
+      artifact: string | null;
+    }[]
   >`
-    select derived_id as delivery, c.external_id as conversation, from_seq as from, to_seq as to
+    select derived_id as delivery, c.external_id as conversation, from_seq as from, to_seq as to, a.id as artifact
     from earshot.lineage s
     join earshot.conversations c on c.org_id = s.org_id and c.id = s.conversation_id
+    left join earshot.artifacts a on a.org_id = s.org_id and a.conversation_id = s.conversation_id and a.seq = s.from_seq
     where s.org_id = ${key}`;
+  const artifacts = await owner<{ id: string; home: string; body: string; deleted: boolean }[]>`
+    select a.id, c.external_id as home, a.body, a.state = 'deleted' as deleted from earshot.artifacts a
+    join earshot.conversations c on c.org_id = a.org_id and c.id = a.conversation_id
+    where a.org_id = ${key}`;
 
   const lineages = new Map<string, WorldSource[]>();
-  for (const { delivery, conversation, from, to } of sources) {
-    const source = { conversation: id(conversation), fromSeq: BigInt(from) };
+  for (const { delivery, conversation, from, to, artifact } of sources) {
+    const place = { conversation: id(conversation), fromSeq: BigInt(from) };
     const known = lineages.get(delivery) ?? [];
-    lineages.set(delivery, [...known, to === null ? source : { ...source, toSeq: BigInt(to) }]);
+    const source = to === null ? place : { ...place, toSeq: BigInt(to) };
+    lineages.set(delivery, [...known, artifact === null ? source : { artifact }]);
   }
   return {
     organization: { id: id(organization), active: org.active },
@@ -112,6 +126,7 @@ export async function worldIn(owner: Sql, organization: string): Promise<World> 
         ...(delivery !== null && { delivery }),
       };
     }),
+    artifacts: artifacts.map(({ home, ...artifact }) => ({ ...artifact, home: id(home) })),
     lineages,
   };
 }

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { expect } from 'vitest';
 import { ok, type Answer, type TestGateway } from '../support/gateway.ts';
-import { logOf, text, type TestLog } from '../support/log.ts';
+import { logOf, messagesAmong, type TestLog, text } from '../support/log.ts';
 import type { TestOrganization, TestTurn } from '../support/organization.ts';
 import type { Mutant } from '../worlds/mutant.ts';
 
@@ -103,8 +103,8 @@ export function refuses({ status, code, body }: Answer, expected: string): void 
   expect(code).toBe(expected);
 }
 
-const seqs = (sources: readonly { seq: string }[] | undefined) =>
-  sources?.map(({ seq }) => seq) ?? [];
+const seqs = (sources: Parameters<typeof messagesAmong>[0]) =>
+  messagesAmong(sources).map(({ seq }) => seq);
 
 /** What the provenance of a compile and the entries of a page say of the only entry's sources. */
 export async function sourcesTold(log: TestLog): Promise<string[]> {

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { ok, openTestGateway, type TestGateway } from '../support/gateway.ts';
-import { text, type TestLog } from '../support/log.ts';
+import { messagesAmong, type TestLog, text } from '../support/log.ts';
 import { openHouse, placeOf, said, type LogHouse } from './log-house.ts';
 import {
   declare,
@@ -106,8 +106,8 @@ describe('a source that a summary names', () => {
     );
     const { summary } = ok(await declare(log, [one, one], [mine.source]));
     const second = await log.summarize({ from: two, to: two }, 'second');
-    const named = (sources: readonly { conversation: string }[] | undefined) =>
-      new Set(sources?.map(({ conversation }) => conversation));
+    const named = (sources: Parameters<typeof messagesAmong>[0]) =>
+      new Set(messagesAmong(sources).map(({ conversation }) => conversation));
     const expected = [mine, under].map(({ source }) => source.conversation);
     const [first] = ok(await log.compile()).provenance;
     expect(named(first?.sources)).toEqual(new Set(expected));
@@ -130,9 +130,11 @@ describe('a source that a summary names', () => {
     ] as const) {
       await at.summarize({ from: id, to: id }, 'short');
       const [summary] = await listed(at);
-      expect(summary?.sources?.map(({ conversation }) => conversation).sort()).toEqual(
-        expected.map(({ source }) => source.conversation).sort(),
-      );
+      expect(
+        messagesAmong(summary?.sources)
+          .map(({ conversation }) => conversation)
+          .sort(),
+      ).toEqual(expected.map(({ source }) => source.conversation).sort());
     }
   });
 

@@ -2,11 +2,12 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { ok, openTestGateway, type TestGateway } from '../support/gateway.ts';
 import {
   entry,
-  logOf,
-  text,
-  type TestLog,
   entryMessages,
   entryProvenance,
+  logOf,
+  messagesAmong,
+  type TestLog,
+  text,
 } from '../support/log.ts';
 import type { TestOrganization, TestTurn } from '../support/organization.ts';
 
@@ -206,7 +207,7 @@ describe('a block for another reader', () => {
       ],
     });
     const sourcesOf = async (of: TestLog) =>
-      ok(await of.compile()).provenance[0]?.sources?.map(({ seq }) => seq);
+      messagesAmong(ok(await of.compile()).provenance[0]?.sources).map(({ seq }) => seq);
     expect(await sourcesOf(log)).toEqual(['1']);
     expect(await sourcesOf(await reader('ana'))).toEqual(['1', '2']);
   });
@@ -219,7 +220,7 @@ describe('a block for another reader', () => {
       sources: ['1', '2', '3'].map((seq, block) => ({ conversation: 'notes', seq, block })),
     });
     const seqs = async (of: TestLog) =>
-      ok(await of.compile()).provenance[0]?.sources?.map(({ seq }) => seq);
+      messagesAmong(ok(await of.compile()).provenance[0]?.sources).map(({ seq }) => seq);
     expect(await seqs(log)).toEqual(['3']);
     expect(await seqs(await reader('ana'))).toEqual(['1', '2', '3']);
     expect(await seqs(await log.fork('side'))).toEqual(['3']);

@@ -267,8 +267,8 @@ export const WAYS_ALONG: readonly Way[] = [
       change(
         'all of it is copied',
         'fork_log',
-        'blocks_for(v.whole, readers), (call.live).turn_id, v.written_at\n      from log_view(',
-        'v.whole, (call.live).turn_id, v.written_at\n      from whole_view(',
+        'blocks_for(v.whole, readers), (call.live).turn_id, v.written_at, e.erased\n      from log_view(',
+        'v.whole, (call.live).turn_id, v.written_at, e.erased\n      from whole_view(',
       ),
       change('entries are copied whole', 'fork_log', 'blocks_for(v.whole, readers),', 'v.whole,'),
     ],

@@ -133,7 +133,7 @@ export const SUMMARIZED: readonly Way[] = [
       const elsewhere = await house.enter();
       await elsewhere.log.append({ ...said(text('made of it')), sources: [from.source] });
       const fork = await log.fork('early');
-      await from.remove();
+      await from.close();
       for (const at of [log, fork, await log.fork('late')]) {
         expect(await shownIn(at)).toEqual(['one', 'two', 'three', 'four']);
         expect(await listed(at)).toEqual([]);

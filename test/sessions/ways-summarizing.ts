@@ -1,11 +1,13 @@
 import { expect } from 'vitest';
 import { ok } from '../support/gateway.ts';
-import { text, type TestLog } from '../support/log.ts';
+import { messagesAmong, type TestLog, text } from '../support/log.ts';
 import { change, placeOf, refuses, said, type LogHouse, type Way } from './log-house.ts';
 import { declare, listed, long, note, shownIn, writtenLog } from './summary-house.ts';
 
 const namedIn = async (log: TestLog) =>
-  (await listed(log)).flatMap(({ sources = [] }) => sources.map((one) => one.conversation)).sort();
+  (await listed(log))
+    .flatMap(({ sources }) => messagesAmong(sources).map((one) => one.conversation))
+    .sort();
 const conversationsOf = (...notes: Awaited<ReturnType<typeof note>>[]) =>
   notes.map(({ source }) => source.conversation).sort();
 

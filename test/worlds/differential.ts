@@ -1,3 +1,4 @@
+import { isStale, sensitivityOf } from '../../policy/artifact.ts';
 import { audienceOf, fingerprint } from '../../policy/audience.ts';
 import { externalId, type ExternalId } from '../../policy/identity.ts';
 import { formatInstant } from '../../policy/instant.ts';
@@ -25,8 +26,8 @@ export const NOBODY = externalId('nobody');
 
 /**
  * Asks both implementations everything about a world: the audience and fingerprint of each
- * conversation, how each possible turn stands, and the scope and visible messages of each that stands, for
- * every recipient. Needs a session with `earshot` in its search path.
+ * conversation, how each possible turn stands, the scope and the visible messages and artifacts of each that stands,
+ * for every recipient, and what is said of each artifact. Needs a session with `earshot` in its search path.
  */
 export async function compareRules(
   sql: Sql,
@@ -75,6 +76,15 @@ export async function compareRules(
       (user) => conversation !== undefined && plainReads(world, user, conversation, NOW),
     );
     compare(`who reads ${name}`, readers.sort(), expected.sort());
+  }
+  for (const [artifact, stale, sensitivity] of answer.artifacts ?? []) {
+    const hasSources = (world.lineages.get(artifact) ?? []).length > 0;
+    compare(
+      `what is said of ${artifact}`,
+      // Of what, without a source, nobody reads.
+      hasSources && [stale, sensitivity],
+      hasSources && [isStale(world, artifact), sensitivityOf(world, artifact)],
+    );
   }
   answer.standings.forEach((standing, n) => {
     const { turn, plain } = pick(turns, n);
@@ -213,6 +223,7 @@ export function describeTurn({ destination, requester, trigger, triggerSeq }: Tu
 }
 
 interface Answer {
+  readonly artifacts: [id: string, stale: boolean, sensitivity: string][] | null;
   readonly audiences: [name: string, readers: unknown[] | null, hash: string | null][];
   readonly reads: [name: ExternalId, readers: string[]][];
   readonly standings: unknown[];
@@ -233,6 +244,9 @@ select
    from q, jsonb_to_recordset(q -> 'conversations') as x(name text, key bigint)
    cross join lateral (select array(select r from earshot.audience($2::bigint, x.key, $4::timestamptz) r) as readers) a
   ) as audiences,
+  (select jsonb_agg(jsonb_build_array(a.id, earshot.is_stale(a.org_id, a.id), earshot.derived_sensitivity(a.org_id, a.id)))
+   from earshot.artifacts a where a.org_id = $2::bigint
+  ) as artifacts,
   (select jsonb_agg(jsonb_build_array(x.name, array(
      select u.external_id from earshot.users u
      where u.org_id = $2::bigint and earshot.reads(u.org_id, u.id, x.key, $4::timestamptz))))

@@ -15,7 +15,7 @@ import {
 } from './plain-standing.ts';
 import { firstCalls, nextPages, type Call, type Expectation } from './plain-tools.ts';
 import type { Tally } from './tally.ts';
-import { pick, type TestMessage, type TestWorld } from './world-generator.ts';
+import { pick, type TestText, type TestWorld } from './world-generator.ts';
 import type { LoadedWorld } from './world-loader.ts';
 
 /** A turn as the plain rules see it at the door. */
@@ -24,7 +24,7 @@ export interface DoorTurn {
   readonly turn: TurnCase;
   readonly plain: Standing;
   readonly scope: Scope;
-  readonly seen: readonly TestMessage[];
+  readonly seen: readonly TestText[];
   readonly now: Instant;
 }
 

@@ -94,14 +94,45 @@ export const HIDINGS: readonly Hiding[] = [
         await sql.unsafe(
           `insert into earshot.deliveries (org_id, id, turn_id, grant_id, destination_id, status, payload_sha256,
              content_type, audience_hash, idempotency_key, request_digest, proposed_at, expires_at)
-           select $1::bigint, $2::uuid, g.turn_id, g.id, $3::bigint, 'delivered', sha256(''), 'text/plain', sha256(''),
+           select $1::bigint, $2::uuid, g.turn_id, g.id, $3::bigint, 'cleared', sha256(''), 'text/plain', sha256(''),
              $2, '', now(), now()
            from earshot.grants g where g.org_id = $1::bigint limit 1`,
           [loaded.org, delivery, key],
         );
+        for (const status of ['released', 'delivered']) {
+          await sql.unsafe(
+            `update earshot.deliveries set status = $3 where org_id = $1::bigint and id = $2::uuid`,
+            [loaded.org, delivery, status],
+          );
+        }
         await append(sql, loaded, { conversations: [key], what: `derived ${String(n)}`, delivery });
       }
     },
+  },
+  {
+    what: 'artifacts that were made from nothing, from what is out of scope or nowhere, or deleted',
+    hide: (sql, loaded, { scope }) =>
+      sql.unsafe(
+        `with artifacts as (
+           insert into earshot.artifacts (org_id, conversation_id, seq, id, kind, title, body, body_sha256, content_type, state,
+             asserted, created_at, client_id, idempotency_key, request_digest, terms)
+           select c.org_id, c.id, -100 - n, gen_random_uuid(), 'memory', $2, $2, sha256(''), 'text/plain',
+             case when n = 4 then 'deleted' else 'live' end, true, '2999-01-01T00:00:00Z', 'hidden', format('%s %s', c.id, n),
+             '', to_tsvector('pg_catalog.english', $2)
+           from earshot.conversations c cross join generate_series(1, 4) n where c.org_id = $1::bigint
+           returning org_id, conversation_id, id, -100 - seq as n
+         )
+         insert into earshot.lineage (org_id, derived_id, conversation_id, from_seq, to_seq, revision)
+         select a.org_id, a.id, s.conversation_id, s.from_seq, s.to_seq, s.to_seq from artifacts a
+         cross join lateral (
+           select o.id, 1, null::bigint from unnest($3::bigint[]) o(id) where a.n = 2
+           union all
+           select a.conversation_id, 1000000, 1000000 where a.n = 3
+           union all
+           select a.conversation_id, 1000000, null where a.n = 4
+         ) s(conversation_id, from_seq, to_seq)`,
+        [loaded.org, TEXT, [0, ...keysIn(loaded, (id) => !scope.has(id as never))]],
+      ),
   },
   {
     what: 'messages that wait for their admission',

@@ -47,8 +47,8 @@ const CANDIDATES: readonly ForcedMutant[] = [
   mutant(
     'the destination is searched as any other place',
     'search_candidates',
-    's.floor, (p_scope).destination_id) m',
-    's.floor, null) m',
+    's.floor, (p_scope).destination_id) v',
+    's.floor, null) v',
   ),
   mutant(
     'a conversation that is asked for does not narrow what is listed',
@@ -85,6 +85,24 @@ const CANDIDATES: readonly ForcedMutant[] = [
     'search_candidates',
     'from listed where authored',
     'from listed',
+  ),
+  mutant(
+    'artifacts of what is listed are not found',
+    'search_candidates',
+    'from earshot.conversation_artifacts(p_org, s.id) a)',
+    'from earshot.conversation_artifacts(p_org, s.id) a where false)',
+  ),
+  mutant(
+    'artifacts of what is open are not found',
+    'post_conversations',
+    "and not c.staged and a.terms <> ''",
+    'and false',
+  ),
+  mutant(
+    'artifacts are counted among what is open',
+    'post_conversations',
+    'select c.id, a.seq, a.terms, false',
+    'select c.id, a.seq, a.terms, true',
   ),
   mutant(
     'answers that have a term are counted',

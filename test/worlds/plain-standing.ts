@@ -4,9 +4,9 @@ import type { Instant } from '../../policy/instant.ts';
 import { modeOf, type TriggerKind, type TurnMode } from '../../policy/mode.ts';
 import { floorOf } from '../../policy/reader.ts';
 import type { RefusalCode } from '../../policy/refusal.ts';
-import { messageInScope, scopeOf, type Scope } from '../../policy/scope.ts';
+import { artifactInScope, messageInScope, scopeOf, type Scope } from '../../policy/scope.ts';
 import type { WorldConversation } from '../../policy/world.ts';
-import type { TestMessage, TestWorld } from './world-generator.ts';
+import { textOf, type TestText, type TestWorld } from './world-generator.ts';
 
 /** One question about a turn: who works for whom, toward where, and why. */
 export interface TurnCase {
@@ -75,13 +75,14 @@ export function plainScope(
   );
 }
 
-/** What may be seen in a scope, in the order of facts. */
-export function plainVisible(
-  world: TestWorld,
-  scope: Scope,
-  destination: ExternalId,
-): TestMessage[] {
-  return world.messages.filter((message) => messageInScope(world, scope, destination, message));
+/** What may be seen in a scope, in the order of facts: messages, then artifacts. */
+export function plainVisible(world: TestWorld, scope: Scope, destination: ExternalId): TestText[] {
+  return [
+    ...world.messages.filter((message) => messageInScope(world, scope, destination, message)),
+    ...world.artifacts
+      .filter((artifact) => artifactInScope(world, scope, destination, artifact))
+      .map(textOf),
+  ];
 }
 
 function acceptsTurns(

@@ -1,10 +1,11 @@
+import { isStale, sensitivityOf } from '../../policy/artifact.ts';
 import { compareUtf8, type ExternalId } from '../../policy/identity.ts';
 import { formatInstant } from '../../policy/instant.ts';
 import type { RefusalCode } from '../../policy/refusal.ts';
 import { NOBODY } from './differential.ts';
 import type { Answer, DoorTurn } from './door.ts';
 import { plainScope, plainVisible } from './plain-standing.ts';
-import { NOW, pick, WORDS, type TestMessage } from './world-generator.ts';
+import { NOW, pick, textOf, WORDS, type TestArtifact, type TestText } from './world-generator.ts';
 
 /** A tool call with what the plain filter answers. */
 export interface Call {
@@ -22,6 +23,10 @@ export interface Expectation {
 
 const NOT_FOUND: Expectation = { code: 'not_found', items: [], more: false };
 const all = (items: Expectation['items']): Expectation => ({ code: null, items, more: false });
+
+/** Of what is seen, what no artifact is: those are found by a search, or read by their ids. */
+const messagesOf = ({ seen }: DoorTurn) => seen.filter(({ artifact }) => artifact === undefined);
+const artifactsOf = ({ seen }: DoorTurn) => seen.filter(({ artifact }) => artifact !== undefined);
 
 /** Calls of two kinds of tool within one grant, those that name what is out of scope among them. */
 export function firstCalls(turn: DoorTurn): Call[] {
@@ -53,12 +58,13 @@ function listCalls(turn: DoorTurn): Call[] {
   ];
 }
 
-function listItems({ world, scope, seen }: DoorTurn) {
+function listItems(turn: DoorTurn) {
+  const { world, scope } = turn;
   return [...scope]
     .sort(([a], [b]) => compareUtf8(a, b))
     .map(([id, floor]) => {
       const conversation = world.conversations.get(id);
-      const messages = seen.filter((message) => message.conversation === id);
+      const messages = messagesOf(turn).filter((message) => message.conversation === id);
       const latest = messages.map(({ sentAt }) => sentAt).sort((a, b) => (a < b ? 1 : -1))[0];
       return {
         conversation: id,
@@ -85,11 +91,34 @@ function readCalls(turn: DoorTurn): Call[] {
     arguments: { conversation, limit: 100 },
     expected: NOT_FOUND,
   }));
-  return [...readable, ...closed];
+  return [...readable, ...closed, ...artifactCalls(turn)];
+}
+
+function artifactCalls(turn: DoorTurn): Call[] {
+  const { world, seen } = turn;
+  const shown = new Set(seen.map(({ id }) => id));
+  const hidden = world.artifacts.map(textOf).filter(({ id }) => !shown.has(id));
+  const narrowed = narrowedBy(turn, pick([...world.users.keys(), NOBODY], pick(world.picks, 2)));
+  const read = (artifact: string, by: DoorTurn, given: Record<string, unknown> = {}): Call => {
+    const found = by.seen.find(({ id }) => id === artifact);
+    return {
+      tool: 'read',
+      arguments: { artifact, limit: 20, direction: 'forward', ...given },
+      expected: found === undefined ? NOT_FOUND : all([itemOf(by, found)]),
+    };
+  };
+  return [
+    ...artifactsOf(turn).flatMap(({ id }) => [
+      read(id, turn),
+      read(id, narrowed.turn, { recipient: narrowed.recipient }),
+    ]),
+    ...hidden.slice(0, 3).map(({ id }) => read(id, turn)),
+    read('40000000-0000-4000-8000-000000000000', turn),
+  ];
 }
 
 function pagesOf(turn: DoorTurn, conversation: ExternalId): Call[] {
-  const messages = turn.seen.filter((message) => message.conversation === conversation);
+  const messages = messagesOf(turn).filter((message) => message.conversation === conversation);
   const items = messages.map((message) => itemOf(turn, message));
   const backward = [...items].reverse();
   const read = (given: Record<string, unknown>, expected: Expectation): Call => ({
@@ -117,7 +146,8 @@ function nearCalls(turn: DoorTurn): Call[] {
 }
 
 function aroundCalls(turn: DoorTurn): Call[] {
-  const { world, seen } = turn;
+  const { world } = turn;
+  const seen = messagesOf(turn);
   const anchors = [
     ...seen.slice(0, 1),
     ...world.messages.filter((message) => !seen.includes(message)).slice(-3),
@@ -140,7 +170,8 @@ function aroundCalls(turn: DoorTurn): Call[] {
 }
 
 function threadCalls(turn: DoorTurn): Call[] {
-  const { world, seen } = turn;
+  const { world } = turn;
+  const seen = messagesOf(turn);
   const replied = world.messages.filter((root) =>
     world.messages.some(
       ({ conversation, replyTo }) => conversation === root.conversation && replyTo === root.id,
@@ -169,7 +200,8 @@ function threadCalls(turn: DoorTurn): Call[] {
 function searchCalls(turn: DoorTurn): Call[] {
   const { world, seen, turn: asked } = turn;
   const word = pick(WORDS, pick(world.picks, 3));
-  const hidden = world.messages.filter((message) => !seen.includes(message));
+  const shown = new Set(seen.map(({ canary }) => canary));
+  const hidden = [...world.messages, ...world.artifacts].filter(({ canary }) => !shown.has(canary));
   const author = [...world.users.keys()][0] ?? NOBODY;
   const narrowed = narrowedBy(turn, pick([...world.users.keys(), NOBODY], pick(world.picks, 0)));
   const search = (
@@ -212,7 +244,16 @@ function searchCalls(turn: DoorTurn): Call[] {
       ranked(here, [`${word.slice(0, 4)}*`]),
     ),
     search(`c${pick(world.picks, 0) % 8}*`, {}, ranked(seen, [`c${pick(world.picks, 0) % 8}*`])),
-    search(word, { kind: 'message' }, hits),
+    search(
+      word,
+      { kind: 'message' },
+      hits.filter(({ message }) => message.artifact === undefined),
+    ),
+    search(
+      word,
+      { kind: 'artifact' },
+      hits.filter(({ message }) => message.artifact !== undefined),
+    ),
     search(word, { kind: 'event' }, []),
     search(
       word,
@@ -239,13 +280,15 @@ function searchCalls(turn: DoorTurn): Call[] {
       narrowed.turn,
     ),
     search('the a & (', {}, []),
-    ...seen.slice(0, 1).map(({ canary }) => search(canary, {}, ranked(seen, [canary]))),
-    ...hidden.slice(0, 2).map(({ canary }) => search(canary, {}, [])),
+    ...[...seen.slice(0, 1), ...artifactsOf(turn).slice(0, 1)].map(({ canary }) =>
+      search(canary, {}, ranked(seen, [canary])),
+    ),
+    ...[...hidden.slice(0, 2), ...hidden.slice(-2)].map(({ canary }) => search(canary, {}, [])),
   ];
 }
 
 interface Hit {
-  readonly message: TestMessage;
+  readonly message: TestText;
   readonly score: number;
 }
 
@@ -257,29 +300,29 @@ const saying = (hits: readonly Hit[], phrase: readonly string[]) =>
 const notSaying = (hits: readonly Hit[], phrase: readonly string[]) =>
   hits.filter(({ message }) => !says(message, phrase));
 
-function says({ body }: TestMessage, phrase: readonly string[]): boolean {
+function says({ body }: TestText, phrase: readonly string[]): boolean {
   return ` ${body} `.includes(` ${phrase.join(' ')} `);
 }
 
 /**
  * BM25 with k1 0.9 and b 0.4, in millionths. Its numbers are of what people wrote among the messages seen: an
- * answer that came out of a delivery is found and not counted. A word with an asterisk stands for all that begin so, and
+ * artifact, or an answer that came out of a delivery, is found and not counted. A word with an asterisk stands for all that begin so, and
  * counts once.
  */
-function ranked(seen: readonly TestMessage[], words: readonly string[]): Hit[] {
-  const termsOf = ({ body }: TestMessage) => body.split(' ');
-  const lengthOf = (message: TestMessage) => new Set(termsOf(message)).size;
+function ranked(seen: readonly TestText[], words: readonly string[]): Hit[] {
+  const termsOf = ({ body }: TestText) => body.split(' ');
+  const lengthOf = (message: TestText) => new Set(termsOf(message)).size;
   const written = seen.filter(({ delivery }) => delivery === undefined);
   const average =
     written.reduce((sum, message) => sum + lengthOf(message), 0) / Math.max(written.length, 1);
-  const timesIn = (message: TestMessage, word: string) => {
+  const timesIn = (message: TestText, word: string) => {
     const begins = word.endsWith('*');
     const times = termsOf(message).filter((term) =>
       begins ? term.startsWith(word.slice(0, -1)) : term === word,
     ).length;
     return begins ? Math.min(times, 1) : times;
   };
-  const part = (message: TestMessage, word: string) => {
+  const part = (message: TestText, word: string) => {
     const times = timesIn(message, word);
     const having = written.filter((other) => timesIn(other, word) > 0).length;
     const weight = Math.log(1 + (written.length - having + 0.5) / (having + 0.5));
@@ -334,8 +377,11 @@ function narrowedBy(
   };
 }
 
-/** A message as it goes out; a reply and an embed name only what is visible too. */
-function itemOf({ world, scope, seen }: DoorTurn, message: TestMessage): Record<string, unknown> {
+/** A text as it goes out; a reply and an embed name only messages that are visible too. */
+function itemOf(turn: DoorTurn, message: TestText): Record<string, unknown> {
+  const { world, scope } = turn;
+  const seen = messagesOf(turn);
+  const { artifact } = message;
   const conversation = world.conversations.get(message.conversation);
   const author = message.author ?? {};
   const parent = seen.find(
@@ -350,13 +396,15 @@ function itemOf({ world, scope, seen }: DoorTurn, message: TestMessage): Record<
     id: message.id,
     seq: String(message.seq),
     revision: '1',
-    kind: 'message',
+    kind: artifact === undefined ? 'message' : 'artifact',
     edited: message.edited,
     sentAt: formatInstant(message.sentAt),
     authorUser: 'user' in author ? author.user : undefined,
     authorPersona: 'persona' in author ? author.persona : undefined,
     owner: conversation?.owner,
-    visibility: conversation?.visibility,
+    visibility:
+      artifact === undefined ? conversation?.visibility : sensitivityOf(world, artifact.id),
+    ...(artifact !== undefined && { artifact: factsOf(turn, artifact) }),
     fromSeq: String(scope.get(message.conversation)),
     replyTo: parent === undefined ? undefined : { id: parent.id, seq: String(parent.seq) },
     embeds:
@@ -368,4 +416,8 @@ function itemOf({ world, scope, seen }: DoorTurn, message: TestMessage): Record<
             seq: String(target.seq),
           })),
   };
+}
+
+function factsOf({ world }: DoorTurn, { id, kind, title, asserted }: TestArtifact) {
+  return { kind, title, asserted, stale: isStale(world, id) };
 }

@@ -60,6 +60,10 @@ describe('over generated worlds', () => {
 const AT_LEAST_PER_HUNDRED: Readonly<Record<string, number>> = {
   'around not_found': 39,
   'around some': 11,
+  'artifact at home in scope hidden': 190,
+  'artifact of another visible': 4,
+  'artifact of several conversations visible': 6,
+  'artifact visible': 45,
   audience: 99,
   'audience empty_audience': 32,
   'audience unlistable_audience': 11,
@@ -92,6 +96,7 @@ const AT_LEAST_PER_HUNDRED: Readonly<Record<string, number>> = {
   'scope thread': 23,
   'search none': 100,
   'search some': 59,
+  'stale artifact visible': 6,
   'standing destination_closed': 96,
   'standing empty_audience': 74,
   'standing mode_changed': 13,

@@ -1,9 +1,10 @@
+import { isStale } from '../../policy/artifact.ts';
 import type { ExternalId } from '../../policy/identity.ts';
 import { readsByProject } from '../../policy/reader.ts';
 import type { Scope } from '../../policy/scope.ts';
 import type { Standing } from './differential.ts';
 import type { TurnCase } from './plain-standing.ts';
-import type { TestMessage, TestWorld } from './world-generator.ts';
+import type { TestText, TestWorld } from './world-generator.ts';
 
 /** Counts what the worlds of a run contained, so that a run that compared nothing but nothings is seen. */
 export class Tally {
@@ -26,7 +27,7 @@ export class Tally {
     { destination }: TurnCase,
     { mode, audience }: Standing,
     scope: Scope,
-    seen: readonly TestMessage[],
+    seen: readonly TestText[],
     recipient: ExternalId | undefined,
   ): void {
     if (recipient !== undefined) {
@@ -62,7 +63,22 @@ export class Tally {
       });
       if (byProject) this.count('project route beyond the destination');
     }
-    const seenSet = new Set(seen);
+    const seenIds = new Set(seen.map(({ artifact }) => artifact?.id));
+    for (const { id, home, deleted } of world.artifacts) {
+      const visible = seenIds.has(id) ? 'visible' : 'hidden';
+      this.count(`artifact ${visible}`);
+      // Hidden by its lineage alone.
+      if (scope.has(home) && !deleted) this.count(`artifact at home in scope ${visible}`);
+      const lineage = world.lineages.get(id) ?? [];
+      const homes = new Set(
+        lineage.map((source) => 'conversation' in source && source.conversation),
+      );
+      if (homes.size > 1) this.count(`artifact of several conversations ${visible}`);
+      if (isStale(world, id)) this.count(`stale artifact ${visible}`);
+      if (lineage.some((source) => 'artifact' in source))
+        this.count(`artifact of another ${visible}`);
+    }
+    const seenSet = new Set<unknown>(seen);
     for (const message of world.messages) {
       const visible = seenSet.has(message) ? 'visible' : 'hidden';
       this.count(`message ${visible}`);

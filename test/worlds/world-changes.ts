@@ -2,7 +2,13 @@ import { externalId, type ExternalId } from '../../policy/identity.ts';
 import type { WorldConversation, WorldMembership, WorldSource } from '../../policy/world.ts';
 import type { DoorTurn } from './door.ts';
 import { NASTY_IDS } from './nasty-ids.ts';
-import { pick, WORDS, type TestMessage, type TestWorld } from './world-generator.ts';
+import {
+  pick,
+  WORDS,
+  type TestArtifact,
+  type TestMessage,
+  type TestWorld,
+} from './world-generator.ts';
 
 /** The world with one more member of a conversation: a version for each person who is not one. */
 export function withReader(
@@ -25,7 +31,8 @@ export function withReader(
 /**
  * The world with rows that this turn may not see, all of them about the words that are searched for: a
  * conversation of its own, more messages where the turn does not read, and in every conversation messages that are
- * deleted, an assistant's that nothing accounts for, and answers whose sources are out of scope or unknown.
+ * deleted, an assistant's that nothing accounts for, and answers whose sources are out of scope or unknown; and artifacts
+ * of the same kinds.
  */
 export function withHiddenRows({ world, turn, scope, plain }: DoorTurn): TestWorld {
   const hidden = externalId('hidden conversation');
@@ -64,6 +71,19 @@ export function withHiddenRows({ world, turn, scope, plain }: DoorTurn): TestWor
   };
   const persona = pick(world.personas, 0);
   const text = WORDS.join(' ').repeat(3);
+  const artifacts = [...world.conversations.keys(), hidden].flatMap((home, i) =>
+    [[], [{ conversation: hidden, fromSeq: 1n }], [{ conversation: home, fromSeq: 1n }]].map(
+      (sources, n): TestArtifact => {
+        const id = derivedFrom(...sources);
+        return {
+          ...{ id, home, seq: BigInt(-100 - n), canary: `h${i}m${50 + n}q`, kind: 'note' },
+          // What would be readable is deleted.
+          ...{ body: `h${i}m${50 + n}q ${text}`, deleted: n === 2, asserted: true },
+          createdAt: 0n,
+        };
+      },
+    ),
+  );
   const additions = [...world.conversations.keys(), hidden].flatMap((id, i): TestMessage[] => {
     const message = (n: number, more: Partial<TestMessage>): TestMessage => ({
       conversation: id,
@@ -95,6 +115,7 @@ export function withHiddenRows({ world, turn, scope, plain }: DoorTurn): TestWor
     titles: new Map([[hidden, 'title hidden'], ...world.titles]),
     memberships: [...memberships, ...world.memberships],
     messages: [...additions, ...world.messages],
+    artifacts: [...artifacts, ...world.artifacts],
     lineages,
   };
 }
@@ -150,6 +171,7 @@ export function withOtherOrder(world: TestWorld, seed: number): TestWorld {
     conversations: new Map(shuffled(world.conversations)),
     memberships: shuffled(world.memberships),
     messages: shuffled(world.messages),
+    artifacts: shuffled(world.artifacts),
     lineages: new Map(shuffled(world.lineages)),
   };
 }

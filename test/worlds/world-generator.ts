@@ -5,6 +5,7 @@ import { externalId, type ExternalId } from '../../policy/identity.ts';
 import { parseInstant, type Instant } from '../../policy/instant.ts';
 import type {
   World,
+  WorldArtifact,
   WorldConversation,
   WorldMembership,
   WorldMessage,
@@ -19,6 +20,7 @@ export interface TestWorld extends World {
   /** The first one serves the organization. */
   readonly personas: readonly ExternalId[];
   readonly messages: readonly TestMessage[];
+  readonly artifacts: readonly TestArtifact[];
   readonly titles: ReadonlyMap<ExternalId, string>;
   /** Where a test that takes a sample of something takes it. */
   readonly picks: readonly number[];
@@ -31,6 +33,31 @@ export interface TestMessage extends WorldMessage {
   readonly sentAt: Instant;
   readonly replyTo?: ExternalId;
   readonly embeds: readonly { readonly conversation: ExternalId; readonly message: ExternalId }[];
+}
+
+/** Its body and its title begin with the canary, and its number stands below zero. */
+export interface TestArtifact extends WorldArtifact {
+  readonly seq: bigint;
+  readonly canary: string;
+  readonly kind: 'memory' | 'summary' | 'draft' | 'note';
+  readonly title?: string;
+  readonly asserted: boolean;
+  readonly persona?: ExternalId;
+  readonly createdAt: Instant;
+}
+
+/** A message, or an artifact as the tools have it. */
+export interface TestText extends TestMessage {
+  readonly artifact?: TestArtifact;
+}
+
+export function textOf(artifact: TestArtifact): TestText {
+  const { id, home, seq, canary, body, deleted, persona, createdAt } = artifact;
+  return {
+    ...{ conversation: home, seq, id: externalId(id), canary, body, deleted, artifact },
+    ...{ edited: false, delivery: id, sentAt: createdAt, embeds: [] },
+    ...(persona !== undefined && { author: { persona } }),
+  };
 }
 
 /** The moment that worlds are judged at. Long past, so that what expires near it has expired by the clock. */
@@ -64,6 +91,26 @@ function plan() {
     { arbitrary: fc.constantFrom('second', 'head', 'above', 'none'), weight: 3 },
     { arbitrary: index, weight: 1 },
   );
+  const source = fc.record({
+    conversation: index,
+    seq: index,
+    // In the conversation of what is made from it.
+    near: rarely(1),
+    kind: fc.constantFrom('message', 'message', 'message', 'stretch', 'artifact'),
+    editedSince: rarely(4),
+  });
+  const artifact = fc.record({
+    kind: fc.constantFrom<TestArtifact['kind']>('memory', 'summary', 'draft', 'note'),
+    titled: fc.boolean(),
+    words: fc.array(fc.constantFrom(...WORDS), { maxLength: 3 }),
+    deleted: rarely(8),
+    // Asserted where there is none.
+    persona: maybe(index, 2, 1),
+    sources: fc.oneof(
+      { arbitrary: fc.array(source, { minLength: 1, maxLength: 2 }), weight: 4 },
+      { arbitrary: fc.array(source, { maxLength: 4 }), weight: 1 },
+    ),
+  });
   const message = fc.record({
     author: fc.oneof(
       { arbitrary: fc.record({ user: index }), weight: 6 },
@@ -73,20 +120,11 @@ function plan() {
     words: fc.array(fc.constantFrom(...WORDS), { maxLength: 3 }),
     deleted: rarely(8),
     edited: rarely(6),
-    sources: maybe(
-      fc.array(
-        fc.record({
-          conversation: index,
-          seq: index,
-          kind: fc.constantFrom('message', 'message', 'stretch'),
-        }),
-        { maxLength: 2 },
-      ),
-      1,
-      3,
-    ),
+    sources: maybe(fc.array(source, { maxLength: 2 }), 1, 3),
     replyTo: maybe(index, 1, 2),
-    embeds: fc.array(fc.record({ conversation: index, seq: index }), { maxLength: 1 }),
+    embeds: fc.array(fc.record({ conversation: index, seq: index, artifact: rarely(4) }), {
+      maxLength: 1,
+    }),
   });
   const member = fc.record({
     user: index,
@@ -118,6 +156,7 @@ function plan() {
     everyone: rarely(1),
     members: fc.array(member, { maxLength: 5 }),
     messages: fc.array(message, { maxLength: 6 }),
+    artifacts: fc.array(artifact, { maxLength: 2 }),
   });
   return fc.record({
     organization: fc.record({ id: nastyId, suspended: rarely(24) }),
@@ -182,7 +221,7 @@ function build(plan: Plan): TestWorld {
     titles: new Map(conversations.map(({ id }, i) => [id, `title t${i}q`])),
     picks: plan.picks,
   };
-  return { ...world, ...buildMessages(plan, users, conversations) };
+  return { ...world, ...buildTexts(plan, users, conversations) };
 }
 
 type PlannedConversation = Plan['conversations'][number];
@@ -240,11 +279,12 @@ function buildMemberships(
   return [...rows.values()];
 }
 
-function buildMessages(
+function buildTexts(
   plan: Plan,
   users: readonly WorldUser[],
   conversations: readonly WorldConversation[],
 ) {
+  const artifacts = buildArtifacts(plan, conversations);
   const nameOf = (conversation: number, seq: number) => {
     const at = conversation % conversations.length;
     return {
@@ -253,7 +293,40 @@ function buildMessages(
       message: externalId(`m-${canaryOf(at, seq)}`),
     };
   };
+  type PlannedSource = Plan['conversations'][number]['artifacts'][number]['sources'][number];
+  /** Of artifacts, those that were there before. */
+  const sourceOf = (
+    home: number,
+    { conversation, near, seq, kind, editedSince }: PlannedSource,
+    before: readonly TestArtifact[] = artifacts,
+  ): WorldSource => {
+    const artifact = near ? before.at(-1) : maybePick(before, conversation * 7 + seq);
+    if (kind === 'artifact' && artifact !== undefined) return { artifact: artifact.id };
+    const { at, conversation: name } = nameOf(near ? home : conversation, 0);
+    // One that is there, but for a few.
+    const many = Math.max(pick(plan.conversations, at).messages.length, 1);
+    const fromSeq = BigInt(seq === 7 ? seq : (seq % many) + 1);
+    const place = { conversation: name, fromSeq };
+    if (kind === 'stretch') return place;
+    return { ...place, toSeq: fromSeq, editedSince };
+  };
+  /** A message of the same conversation, or rarely an artifact that is at home there, which is no message. */
+  const replyTo = (at: number, index: number) => {
+    const { conversation, message } = nameOf(at, index % 7);
+    const artifact = artifacts.find(({ home }) => home === conversation);
+    return index === 7 && artifact !== undefined ? externalId(artifact.id) : message;
+  };
   const lineages = new Map<string, WorldSource[]>();
+  const planned = plan.conversations.flatMap((conversation, home) =>
+    conversation.artifacts.map(({ sources }) => ({ home, sources })),
+  );
+  for (const [n, { home, sources }] of planned.entries()) {
+    const before = artifacts.slice(0, n);
+    lineages.set(
+      pick(artifacts, n).id,
+      sources.map((source) => sourceOf(home, source, before)),
+    );
+  }
   const messages = plan.conversations.flatMap((planned, i) =>
     planned.messages.map((message, j): TestMessage => {
       const seq = j + 1;
@@ -262,14 +335,7 @@ function buildMessages(
         delivery = `00000000-0000-4000-8000-${(lineages.size + 1).toString().padStart(12, '0')}`;
         lineages.set(
           delivery,
-          message.sources.map((source) => {
-            const fromSeq = BigInt(source.seq % 7) + 1n;
-            return {
-              conversation: nameOf(source.conversation, 0).conversation,
-              fromSeq,
-              ...(source.kind === 'message' ? { toSeq: fromSeq } : {}),
-            };
-          }),
+          message.sources.map((source) => sourceOf(i, source)),
         );
       }
       const canary = canaryOf(i, seq);
@@ -283,42 +349,86 @@ function buildMessages(
         deleted: message.deleted,
         edited: message.edited,
         sentAt: NOW + BigInt(i * 7 + j),
-        ...(delivery === undefined ? {} : { delivery }),
-        ...(message.replyTo === undefined
+        ...(delivery === undefined
           ? {}
-          : { replyTo: nameOf(i, message.replyTo % 7).message }),
-        embeds: message.embeds.map(({ conversation, seq: target }) => {
+          : { delivery, editedByDelivery: message.edited && (i + j) % 2 === 0 }),
+        ...(message.replyTo === undefined ? {} : { replyTo: replyTo(i, message.replyTo) }),
+        embeds: message.embeds.map(({ conversation, seq: target, artifact }) => {
           const { conversation: name, message: id } = nameOf(conversation, (target % 6) + 1);
-          return { conversation: name, message: id };
+          // One that names an artifact names no message.
+          const at = artifact ? maybePick(artifacts, conversation * 7 + target) : undefined;
+          return at === undefined
+            ? { conversation: name, message: id }
+            : { conversation: at.home, message: externalId(at.id) };
         }),
       };
     }),
   );
-  return { messages, lineages: flatten(lineages, messages) };
+  return { messages, artifacts, lineages: flatten(lineages, messages) };
 }
 
-/** Gives each lineage the sources of whatever in it came out of a delivery itself. */
+function buildArtifacts(
+  plan: Plan,
+  conversations: readonly WorldConversation[],
+): readonly TestArtifact[] {
+  let made = 0;
+  return plan.conversations.flatMap(({ artifacts }, i) =>
+    artifacts.map((artifact, j): TestArtifact => {
+      made += 1;
+      const canary = canaryOf(i, 50 + j);
+      const { kind, deleted, persona, titled, words } = artifact;
+      return {
+        id: `30000000-0000-4000-8000-${made.toString().padStart(12, '0')}`,
+        home: pick(conversations, i).id,
+        // In another order than that in which they were made.
+        seq: -1n - BigInt((made * 7) % 31),
+        canary,
+        kind,
+        ...(titled && { title: `${canary} title` }),
+        body: [canary, ...words].join(' '),
+        deleted,
+        asserted: persona === undefined,
+        ...(persona !== undefined && { persona: pick(plan.ids.personas, persona) }),
+        createdAt: NOW + BigInt(i * 7 + j),
+      };
+    }),
+  );
+}
+
+/** Gives each lineage the sources of whatever in it is derived itself: an artifact, or what came out of a delivery. */
 function flatten(
   lineages: ReadonlyMap<string, readonly WorldSource[]>,
   messages: readonly TestMessage[],
 ): Map<string, WorldSource[]> {
-  const keyOf = ({ conversation, fromSeq, toSeq }: WorldSource) =>
-    `${fromSeq} ${toSeq === undefined ? 'up' : 'only'} ${conversation}`;
+  const keyOf = (source: WorldSource) =>
+    'artifact' in source
+      ? source.artifact
+      : `${source.fromSeq} ${source.toSeq === undefined ? 'up' : 'only'} ${source.conversation}`;
+  const madeFrom = (source: WorldSource) =>
+    'artifact' in source
+      ? source.artifact
+      : messages.find(
+          ({ conversation, seq }) => source.toSeq === seq && source.conversation === conversation,
+        )?.delivery;
   return new Map(
     [...lineages].map(([delivery, sources]) => {
       const all = new Map(sources.map((source) => [keyOf(source), source]));
       // A map's iteration goes on over what is added to it.
       for (const source of all.values()) {
-        const inner = messages.find(
-          ({ conversation, seq }) => source.toSeq === seq && source.conversation === conversation,
-        )?.delivery;
-        for (const deeper of lineages.get(inner ?? '') ?? []) {
-          if (!all.has(keyOf(deeper))) all.set(keyOf(deeper), deeper);
+        for (const deeper of lineages.get(madeFrom(source) ?? '') ?? []) {
+          if (!all.has(keyOf(deeper))) all.set(keyOf(deeper), inherited(deeper));
         }
       }
       return [delivery, [...all.values()]];
     }),
   );
+}
+
+/** What it is read as there: whether it was edited since is not known of what is inherited. */
+function inherited(source: WorldSource): WorldSource {
+  if ('artifact' in source || source.toSeq === undefined) return source;
+  const { editedSince: _editedSince, ...rest } = source;
+  return rest;
 }
 
 function authorOf(

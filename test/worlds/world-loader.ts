@@ -1,5 +1,6 @@
 import type { ExternalId } from '../../policy/identity.ts';
 import { formatInstant } from '../../policy/instant.ts';
+import type { WorldSource } from '../../policy/world.ts';
 import type { Sql } from '../../sql/database.ts';
 import type { TestMessage, TestWorld } from './world-generator.ts';
 
@@ -122,6 +123,8 @@ function rowsOf(world: TestWorld, keys: WorldKeys) {
       reply_to: message.replyTo ?? null,
       sent_at: formatInstant(message.sentAt),
       delivery_id: message.delivery ?? null,
+      // An edit of some other moment accounts for nothing.
+      delivered_revision: message.editedByDelivery === true ? 1 : message.edited ? 2 : null,
     })),
     embeds: world.messages.flatMap((message) =>
       message.embeds.map((embed, position) => ({
@@ -131,14 +134,39 @@ function rowsOf(world: TestWorld, keys: WorldKeys) {
         ...embed,
       })),
     ),
-    sources: [...world.lineages].flatMap(([delivery, sources]) =>
-      sources.map((source) => ({
-        delivery_id: delivery,
-        conversation_id: conversation(source.conversation),
-        from_seq: String(source.fromSeq),
-        to_seq: source.toSeq === undefined ? null : String(source.toSeq),
-      })),
+    artifacts: world.artifacts.map((artifact) => ({
+      id: artifact.id,
+      conversation_id: conversation(artifact.home),
+      seq: String(artifact.seq),
+      kind: artifact.kind,
+      title: artifact.title ?? null,
+      body: artifact.body,
+      state: artifact.deleted ? 'deleted' : 'live',
+      asserted: artifact.asserted,
+      persona_id: artifact.persona === undefined ? null : keyOf(keys, 'personas', artifact.persona),
+      created_at: formatInstant(artifact.createdAt),
+    })),
+    sources: [...world.lineages].flatMap(([derived, sources]) =>
+      sources.map((source) => ({ derived_id: derived, ...sourceRow(world, keys, source) })),
     ),
+  };
+}
+
+/** An artifact by its number; a message at the revision that was read, or at another one if it has been edited since. */
+function sourceRow(world: TestWorld, keys: WorldKeys, source: WorldSource) {
+  if ('artifact' in source) {
+    const artifact = world.artifacts.find(({ id }) => id === source.artifact);
+    if (artifact === undefined) throw new RangeError('the world has no such artifact');
+    const seq = String(artifact.seq);
+    const home = keyOf(keys, 'conversations', artifact.home);
+    return { conversation_id: home, from_seq: seq, to_seq: seq, revision: 1 };
+  }
+  const { conversation, fromSeq, toSeq, editedSince } = source;
+  return {
+    conversation_id: keyOf(keys, 'conversations', conversation),
+    from_seq: String(fromSeq),
+    to_seq: toSeq === undefined ? null : String(toSeq),
+    revision: editedSince === undefined ? null : editedSince ? 2 : 1,
   };
 }
 
@@ -201,12 +229,12 @@ o as (
     where c.id = x.conversation_id) c
 ), messages as (
   insert into earshot.messages (org_id, conversation_id, seq, external_id, kind, author_user_id, author_persona_id,
-    body, state, reply_to, sent_at, delivery_id, terms)
+    body, state, reply_to, sent_at, delivery_id, delivered_revision, terms)
   select o.id, x.conversation_id, x.seq, x.name, 'message', x.author_user_id, x.author_persona_id, x.body, x.state,
-    x.reply_to, x.sent_at, x.delivery_id, earshot.search_terms('pg_catalog.english', x.body)
+    x.reply_to, x.sent_at, x.delivery_id, x.delivered_revision, earshot.search_terms('pg_catalog.english', x.body)
   from o, w, jsonb_to_recordset(w -> 'messages') as x(conversation_id bigint, seq bigint, name text,
     author_user_id bigint, author_persona_id bigint, body text, state text, reply_to text, sent_at timestamptz,
-    delivery_id uuid)
+    delivery_id uuid, delivered_revision bigint)
 ), embeds as (
   insert into earshot.message_embeds (org_id, conversation_id, seq, position, target_conversation, target_message)
   select o.id, x.conversation_id, x.seq, x.position, x.conversation, x.message
@@ -222,8 +250,16 @@ o as (
   where x.delivery_id is not null
 ), sources as (
   insert into earshot.lineage (org_id, derived_id, conversation_id, from_seq, to_seq, revision)
-  select o.id, x.delivery_id, x.conversation_id, x.from_seq, x.to_seq, case when x.to_seq is not null then 1 end
+  select o.id, x.derived_id, x.conversation_id, x.from_seq, x.to_seq, x.revision
   from o, w, jsonb_to_recordset(w -> 'sources')
-    as x(delivery_id uuid, conversation_id bigint, from_seq bigint, to_seq bigint)
+    as x(derived_id uuid, conversation_id bigint, from_seq bigint, to_seq bigint, revision bigint)
+), artifacts as (
+  insert into earshot.artifacts (org_id, conversation_id, seq, id, kind, title, body, body_sha256, content_type, state,
+    asserted, persona_id, turn_id, created_at, client_id, idempotency_key, request_digest, terms)
+  select o.id, x.conversation_id, x.seq, x.id, x.kind, x.title, x.body, sha256(''), 'text/plain', x.state, x.asserted,
+    x.persona_id, case when not x.asserted then x.id end, x.created_at, 'worlds', x.id::text, '',
+    earshot.search_terms('pg_catalog.english', x.body)
+  from o, w, jsonb_to_recordset(w -> 'artifacts') as x(conversation_id bigint, seq bigint, id uuid, kind text, title text,
+    body text, state text, asserted boolean, persona_id bigint, created_at timestamptz)
 )
 select id as org from o`;

@@ -6,7 +6,7 @@ import { signCaller } from '../../tokens/caller-token.ts';
 import { EXIT, Failure } from '../failure.ts';
 import { localCaller, type LocalCaller, type Refused } from '../local-caller.ts';
 import { readSettings, typedId, typedNumber } from '../settings.ts';
-import { counted, openTerminal, type Terminal } from '../terminal.ts';
+import { counted, oneLine, openTerminal, type Terminal } from '../terminal.ts';
 import { completeTurn, holdTurn, type HeldTurn } from '../turn.ts';
 import { FIRST_CLIENT } from './init.ts';
 
@@ -118,26 +118,23 @@ function tell(
   terminal.say();
   if (packet.items.length === 0) terminal.say('Nothing that all of them may read matches.');
   for (const item of packet.items) {
-    const { conversation, seq, revision } = item.source;
-    const author = item.author === undefined ? 'nobody known' : Object.values(item.author)[0];
     const { history, sensitivity } = item.envelope;
+    const { conversation } = history;
+    const seq = 'seq' in item.source ? item.source.seq : undefined;
+    const what = item.kind === 'artifact' ? item.artifact.kind : (seq ?? '');
+    const name = seq === undefined ? item.source.id : `${conversation}/${seq}`;
+    const author = item.author === undefined ? 'nobody known' : Object.values(item.author)[0];
     terminal.say(
-      `${bold(titles.get(conversation) ?? conversation)} ${dim(`${seq}  ${item.sentAt}`)}  ${author ?? ''}`,
+      `${bold(titles.get(conversation) ?? conversation)} ${dim(`${what}  ${item.sentAt}`)}  ${author ?? ''}`,
     );
     terminal.say(`  ${oneLine(item.text)}`);
     terminal.say(
       dim(
-        `  ${conversation}/${seq} revision ${revision}, ${sensitivity}, readable from ${history.fromSeq}, decision ${packet.decision}`,
+        `  ${name} revision ${item.source.revision}, ${sensitivity}, readable from ${history.fromSeq}, decision ${packet.decision}`,
       ),
     );
   }
   if (!packet.complete) terminal.say(dim('There is more: --limit shows it.'));
-}
-
-/** A text as one line of a terminal: control characters would be obeyed by it. */
-function oneLine(text: string): string {
-  const plain = text.replace(/[\p{Cc}\p{Zl}\p{Zp}]+/gu, ' ').trim();
-  return plain.length > 200 ? `${plain.slice(0, 199)}…` : plain;
 }
 
 function failureOfAsking({ problem }: Refused, persona: string): Failure {

@@ -6,7 +6,7 @@ import { signCaller } from '../../tokens/caller-token.ts';
 import { EXIT, Failure } from '../failure.ts';
 import { localCaller, type Refused } from '../local-caller.ts';
 import { readSettings, typedId } from '../settings.ts';
-import { counted, openTerminal, type Terminal } from '../terminal.ts';
+import { aligned, counted, openTerminal, type Terminal } from '../terminal.ts';
 import { FIRST_CLIENT } from './init.ts';
 
 interface ExplainOptions {
@@ -116,12 +116,7 @@ function table(explanation: Explanation): string[] {
     ]),
     ['all of them', '', floor === null ? 'do not' : `from ${floor}`],
   ];
-  const widths = [0, 1].map((column) =>
-    Math.max(...rows.map((row) => Array.from(row[column] ?? '').length)),
-  );
-  return rows.map((row) =>
-    `  ${row.map((text, column) => text + ' '.repeat(Math.max(0, (widths[column] ?? 0) - Array.from(text).length))).join('  ')}`.trimEnd(),
-  );
+  return aligned(rows).map((line) => `  ${line}`);
 }
 
 function sentence(reason: Explanation['reasons'][number], explanation: Explanation): string {
