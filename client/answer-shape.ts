@@ -81,10 +81,15 @@ const EnvelopeShape = z.object({
 });
 const ReferenceShape = z.object({ conversation: z.string(), seq: Sequence, id: z.string() });
 
+const found = {
+  score: z.number().optional(),
+  highlights: z.array(z.object({ start: z.int(), end: z.int() })).optional(),
+};
+
 const MessageItemShape = z.object({
   text: z.string(),
   source: z.object({
-    type: z.string(),
+    type: z.literal('message'),
     id: z.string(),
     conversation: z.string(),
     seq: Sequence,
@@ -97,15 +102,34 @@ const MessageItemShape = z.object({
   edited: z.boolean().optional(),
   replyTo: ReferenceShape.optional(),
   embeds: z.array(ReferenceShape).optional(),
-  score: z.number().optional(),
-  highlights: z.array(z.object({ start: z.int(), end: z.int() })).optional(),
+  ...found,
 });
 export type MessageItem = z.infer<typeof MessageItemShape>;
+
+/** A text that was saved, with all that it was made from as its sources. */
+const ArtifactItemShape = z.object({
+  text: z.string(),
+  source: z.object({ type: z.literal('artifact'), id: Uuid, revision: Sequence }),
+  envelope: EnvelopeShape,
+  kind: z.literal('artifact'),
+  artifact: z.object({
+    kind: z.string(),
+    title: z.string().optional(),
+    /** Its sources are the word of whoever registered it. */
+    asserted: z.boolean().optional(),
+    /** A source of it was edited or deleted since. */
+    stale: z.boolean().optional(),
+  }),
+  author: z.object({ persona: z.string() }).optional(),
+  sentAt: z.string(),
+  ...found,
+});
+export type ArtifactItem = z.infer<typeof ArtifactItemShape>;
 
 const page = { decision: z.string(), cursor: z.string().optional(), complete: z.boolean() };
 export const MessagePacketShape = z.object({
   ...page,
-  items: z.array(MessageItemShape),
+  items: z.array(z.union([MessageItemShape, ArtifactItemShape])),
   total: z.object({ messages: Sequence, complete: z.boolean() }).optional(),
 });
 export type MessagePacket = z.infer<typeof MessagePacketShape>;
@@ -137,18 +161,76 @@ export const AudienceChangesShape = z.object({
 export type AudienceChanges = z.infer<typeof AudienceChangesShape>;
 
 const delivery = { id: Uuid, destination: z.string(), payloadSha256: Digest };
-const standing = {
-  code: z.string().optional(),
+/** What a refusal says about a way on: what to do, who does it, and what that leads to. */
+export const RecoveryFields = {
   recovery: z.string().optional(),
+  recoveryOwner: z.string().optional(),
+  next: z.string().optional(),
+};
+const standing = {
+  ...RecoveryFields,
+  code: z.string().optional(),
   detail: z.string().optional(),
   changes: AudienceChangesShape.optional(),
+  /** Where the same text could go instead; told to bridges and operators by `showDelivery` alone. */
+  alternatives: z
+    .array(z.object({ action: z.string(), destination: z.string().optional() }))
+    .optional(),
 };
-const SETTLED = ['held', 'released', 'reconciling', 'delivered', 'failed', 'discarded'] as const;
+/** How a delivery goes through the queue, where it does. */
+const queued = {
+  expiresAt: z.string().optional(),
+  /** Not claimed before; of one that is tried again, when. */
+  sendAt: z.string().optional(),
+  attempts: Count.optional(),
+  approval: z.object({ by: z.string().optional(), at: z.string().optional() }).optional(),
+  /** The delivery whose message this one edits. */
+  edits: Uuid.optional(),
+  /** Why it failed, as it was reported. */
+  reason: z.string().optional(),
+  message: z.string().optional(),
+};
+const ON_ITS_WAY = ['waiting', 'scheduled', 'cleared', 'claimed'] as const;
+const SETTLED = [
+  'held',
+  'released',
+  'reconciling',
+  'delivered',
+  'failed',
+  'dead',
+  'discarded',
+] as const;
 
-/** The verdict on a proposal: only a cleared one has a clearance. */
-export const ProposedShape = z.discriminatedUnion('status', [
-  z.object({ ...delivery, status: z.literal('cleared'), clearance: Token, expiresAt: z.string() }),
-  z.object({ ...delivery, ...standing, status: z.enum(SETTLED) }),
+const ClearedShape = z.object({
+  ...delivery,
+  ...queued,
+  status: z.literal('cleared'),
+  clearance: Token,
+  expiresAt: z.string(),
+});
+/** Cleared, for whoever has the clearance. */
+export type Cleared = z.infer<typeof ClearedShape>;
+
+const QueuedShape = z.object({
+  ...delivery,
+  ...queued,
+  status: z.enum(ON_ITS_WAY),
+  clearance: z.undefined().optional(),
+});
+/** On its way through the queue, where a worker's claim brings the clearance. */
+export type Queued = z.infer<typeof QueuedShape>;
+
+/** The verdict on a proposal, or how it was held or settled before. */
+export const ProposedShape = z.union([
+  ClearedShape,
+  QueuedShape,
+  z.object({
+    ...delivery,
+    ...standing,
+    ...queued,
+    status: z.enum(SETTLED),
+    clearance: z.undefined().optional(),
+  }),
 ]);
 export type Proposed = z.infer<typeof ProposedShape>;
 
@@ -156,10 +238,38 @@ export type Proposed = z.infer<typeof ProposedShape>;
 export const DeliveryShape = z.object({
   ...delivery,
   ...standing,
-  status: z.enum(['cleared', ...SETTLED]),
-  expiresAt: z.string().optional(),
+  ...queued,
+  status: z.enum([...ON_ITS_WAY, ...SETTLED]),
 });
 export type Delivery = z.infer<typeof DeliveryShape>;
+export type DeliveryStatus = Delivery['status'];
+
+export const DeliveryPageShape = z.object({
+  deliveries: z.array(DeliveryShape),
+  cursor: z.string().optional(),
+  complete: z.boolean(),
+});
+export type DeliveryPage = z.infer<typeof DeliveryPageShape>;
+
+/** The delivery that another one edits, and the message that it became. */
+const EditedShape = z.object({ delivery: Uuid, message: z.string() });
+
+export const ClaimedShape = z.object({
+  deliveries: z.array(
+    z.object({
+      ...delivery,
+      contentType: z.string(),
+      /** The release and the report of this claim name it. */
+      fence: Sequence,
+      attempt: Count,
+      clearance: Token,
+      leaseExpiresAt: z.string(),
+      expiresAt: z.string(),
+      edits: EditedShape.optional(),
+    }),
+  ),
+});
+export type ClaimedDelivery = z.infer<typeof ClaimedShape>['deliveries'][number];
 
 export const ReleasedShape = z.object({
   destination: z.string(),
@@ -167,5 +277,25 @@ export const ReleasedShape = z.object({
   contentType: z.string(),
   payloadSha256: Digest,
   acknowledgeBy: z.string(),
+  edits: EditedShape.optional(),
 });
 export type Released = z.infer<typeof ReleasedShape>;
+
+export const SavedArtifactShape = z.object({
+  id: Uuid,
+  kind: z.string(),
+  textSha256: Digest,
+  createdAt: z.string(),
+  decision: z.string(),
+});
+export type SavedArtifact = z.infer<typeof SavedArtifactShape>;
+
+/** What owners are asked for: whether these bytes may go there. */
+export const AskedReleaseShape = z.object({
+  id: Uuid,
+  status: z.string(),
+  /** How many are asked. */
+  owners: Count,
+  expiresAt: z.string(),
+});
+export type AskedRelease = z.infer<typeof AskedReleaseShape>;

@@ -1,4 +1,4 @@
-import type { Recovery, RefusalCode } from '../policy/refusal.ts';
+import { RECOVERIES, type Recovery, type RefusalCode } from '../policy/refusal.ts';
 import type { AudienceChanges } from './answer-shape.ts';
 
 /** Why this side refuses, where the gateway said nothing that could be believed. Never a code of the gateway's. */
@@ -29,6 +29,10 @@ export type LocalCode =
 interface Refused {
   readonly ok: false;
   readonly recovery: Recovery;
+  /** Who acts, as the gateway says. */
+  readonly recoveryOwner?: string;
+  /** The state that the recovery leads to, as the gateway says. */
+  readonly next?: string;
   /** The HTTP status; 0 where there was no answer. */
   readonly status: number;
   readonly detail?: string;
@@ -59,46 +63,13 @@ export type Answer<Value> = { readonly ok: true; readonly value: Value } | Clien
 export function refuseLocally(
   code: LocalCode,
   recovery: Recovery,
-  more: { status?: number; detail?: string; retryAfterMs?: number } = {},
+  more: Partial<Omit<LocalRefusal, 'ok' | 'from' | 'code' | 'recovery'>> = {},
 ): LocalRefusal {
   return { ok: false, from: 'client', code, recovery, status: 0, ...more };
 }
 
-const RECOVERIES: Readonly<Record<Recovery, true>> = {
-  rebuild: true,
-  remint: true,
-  ask_owner: true,
-  reduce_audience: true,
-  stop: true,
-  reconcile: true,
-  retry: true,
-  correct: true,
-};
-
 /** A recovery as this release knows it; one that it does not know is `stop`. */
-export function recoveryOf(text: string | undefined, otherwise: Recovery = 'stop'): Recovery {
+export function knownRecovery(text: string | undefined, otherwise: Recovery = 'stop'): Recovery {
   if (text === undefined) return otherwise;
   return Object.hasOwn(RECOVERIES, text) ? (text as Recovery) : 'stop';
-}
-
-/**
- * What to do next, for a bridge's loop to switch on: after a refused call, or for a delivery as it
- * stands. Undefined where nothing is to be recovered: it is cleared or delivered.
- */
-export function recover(
-  outcome: ClientRefusal | { readonly status: string; readonly recovery?: string | undefined },
-): Recovery | undefined {
-  if ('ok' in outcome) return outcome.recovery;
-  switch (outcome.status) {
-    case 'cleared':
-    case 'delivered':
-      return undefined;
-    case 'released':
-    case 'reconciling':
-      return 'reconcile';
-    case 'failed':
-      return 'rebuild';
-    default:
-      return recoveryOf(outcome.recovery);
-  }
 }

@@ -1,29 +1,25 @@
 import type { z } from 'zod';
-import { sha256Hex } from '../policy/canonical.ts';
 import type { TriggerKind } from '../policy/mode.ts';
 import {
   ConversationPacketShape,
-  DeliveryShape,
   DoneShape,
   ExtendedShape,
   LeaseShape,
   MessagePacketShape,
   OpenedShape,
-  ProposedShape,
-  ReleasedShape,
   TurnShape,
   VersionShape,
   type ConversationPacket,
-  type Delivery,
   type Lease,
   type MessagePacket,
-  type Proposed,
-  type Released,
   type Turn,
   type Version,
 } from './answer-shape.ts';
+import { artifactCalls, type ArtifactCalls } from './artifact-calls.ts';
+import type { Call, CallOptions, GrantedCall, Send } from './call.ts';
 import { refuseLocally, type Answer } from './client-refusal.ts';
 import { systemClock, type Clock } from './clock.ts';
+import { deliveryCalls, type DeliveryCalls } from './delivery-calls.ts';
 import { exchange, type Exchange, type TokenSource } from './exchange.ts';
 import { memoryOfProcess, type GrantMemory } from './grant-memory.ts';
 import { RETRIES, retried, type RetryPolicy } from './retry.ts';
@@ -41,14 +37,6 @@ export interface ClientOptions {
   readonly clock?: Clock;
   /** Numbers from 0 to 1, for the jitter. */
   readonly random?: () => number;
-}
-
-export interface CallOptions {
-  readonly signal?: AbortSignal | undefined;
-  /** Instead of the client's, for each try. */
-  readonly timeoutMs?: number;
-  /** `false` for one try only, also where the call may be repeated. */
-  readonly retry?: boolean;
 }
 
 export interface TurnRequest {
@@ -70,11 +58,6 @@ export interface TurnName {
   readonly turnId: string;
 }
 
-interface DeliveryName {
-  readonly organization: string;
-  readonly deliveryId: string;
-}
-
 /** A lease with the time for which it was asked. */
 export interface TakenLease extends Lease {
   readonly seconds: number;
@@ -85,7 +68,7 @@ export interface SearchArguments {
   readonly limit?: number;
   readonly conversation?: string;
   readonly author?: string;
-  readonly kind?: 'message' | 'event';
+  readonly kind?: 'message' | 'event' | 'artifact';
   readonly since?: string;
   readonly until?: string;
   readonly recipient?: string;
@@ -120,33 +103,17 @@ export interface ListArguments {
   readonly cursor?: string;
 }
 
-export interface Proposal {
-  readonly destination: string;
-  readonly payload: string;
-  readonly contentType?: string;
-  /** The idempotency key, within the turn; a random one unless given. */
-  readonly key?: string;
-}
-
-/** A call of an agent, under a grant. */
-type GrantedCall<Arguments, Value> = (
-  grantToken: string,
-  args: Arguments,
-  options?: CallOptions,
-) => Promise<Answer<Value>>;
-
-/** A call of a registered client. */
-type Call<Arguments, Value> = (args: Arguments, options?: CallOptions) => Promise<Answer<Value>>;
-
 /**
  * The gateway as a bridge or a delivery endpoint calls it. Every refusal is a value.
  *
- * Repeated after a failure that may pass, with backoff: what changes nothing (tools, `show…`,
- * `version`), what carries an idempotency key (`openTurn`, `propose`), and what is the same when it is
- * said twice (`heartbeat`, `acknowledge`). Never repeated: a mint, and `takeLease`, `complete`, `stop`,
- * `release`, where a second request would be refused for what the first one did.
+ * Repeated after a failure that may pass, with backoff: what changes nothing (tools, `show…`, `list…`,
+ * `readArtifact`, `version`), what carries an idempotency key (`openTurn`, `propose`, `saveArtifact`, `askRelease`), and
+ * what is the same when it is said twice (`heartbeat`, `acknowledgeDelivery`, `approveDelivery`,
+ * `discardDelivery`). Never repeated: a mint, and `takeLease`, `complete`, `stop`, `releaseDelivery`, where
+ * a second request would be refused for what the first one did, and `claimDeliveries`, where it would
+ * claim others.
  */
-export interface Client {
+export interface Client extends DeliveryCalls, ArtifactCalls {
   /** The base URL, without a slash at its end. */
   readonly server: string;
   readonly clock: Clock;
@@ -171,19 +138,8 @@ export interface Client {
   around: GrantedCall<AroundArguments, MessagePacket>;
   thread: GrantedCall<ThreadArguments, MessagePacket>;
   listConversations: GrantedCall<ListArguments, ConversationPacket>;
-  /** A held delivery is a value too; {@link recover} says what to do about it. */
-  propose: GrantedCall<Proposal, Proposed>;
-  showDelivery: Call<DeliveryName, Delivery>;
-  release: Call<DeliveryName & { clearance: string; shownReaders?: readonly string[] }, Released>;
-  acknowledge: Call<
-    DeliveryName & { outcome: 'delivered' | 'failed'; message?: string },
-    { status: 'ok' }
-  >;
   /** One request as it is, for a route that has no call of its own. Repeated only if it `mayRepeat`. */
-  send<Value>(
-    request: Omit<Exchange<Value>, 'token'> & { readonly mayRepeat: boolean },
-    options?: CallOptions,
-  ): Promise<Answer<Value>>;
+  send: Send;
 }
 
 /** Seconds of a lease unless they are given. */
@@ -207,8 +163,12 @@ export function createClient(options: ClientOptions): Client {
   }
 
   /** Sends with the client's own token. */
-  const send: Client['send'] = (request, callOptions) =>
+  const send: Send = (request, callOptions) =>
     sendAs({ ...request, token: options.token }, callOptions);
+  const sendUnder =
+    (token: string): Send =>
+    (request, callOptions) =>
+      sendAs({ ...request, token }, callOptions);
 
   const ofTurn = <Value>(
     step: string,
@@ -221,8 +181,6 @@ export function createClient(options: ClientOptions): Client {
     body,
     shape,
   });
-  const pathOf = ({ deliveryId }: DeliveryName) =>
-    `/v1/deliveries/${encodeURIComponent(deliveryId)}`;
   const within = (organization: string) => `?organization=${encodeURIComponent(organization)}`;
 
   const callTool: Client['callTool'] = (token, tool, args, shape, callOptions) =>
@@ -247,6 +205,8 @@ export function createClient(options: ClientOptions): Client {
     clock,
     grantMemory: options.grantMemory ?? memoryOfProcess(),
     send,
+    ...deliveryCalls(send, sendUnder),
+    ...artifactCalls(sendUnder),
     version: (callOptions) =>
       sendAs({ method: 'GET', path: '/v1', shape: VersionShape, mayRepeat: true }, callOptions),
     openTurn: ({ key = crypto.randomUUID(), ...body }, callOptions) =>
@@ -305,57 +265,6 @@ export function createClient(options: ClientOptions): Client {
     thread: messageTool('thread'),
     listConversations: (token, args, callOptions) =>
       callTool(token, 'list_conversations', args, ConversationPacketShape, callOptions),
-    propose: async (token, { key = crypto.randomUUID(), ...body }, callOptions) => {
-      const proposed = await sendAs(
-        {
-          method: 'POST',
-          path: '/v1/deliveries',
-          token,
-          body,
-          idempotencyKey: key,
-          shape: ProposedShape,
-          mayRepeat: true,
-        },
-        callOptions,
-      );
-      if (!proposed.ok) return proposed;
-      const { destination, payloadSha256 } = proposed.value;
-      return destination === body.destination && payloadSha256 === sha256Hex(body.payload)
-        ? proposed
-        : refuseLocally('malformed_answer', 'stop', { status: 200, detail: 'another proposal' });
-    },
-    showDelivery: (name, callOptions) =>
-      send(
-        {
-          method: 'GET',
-          path: `${pathOf(name)}${within(name.organization)}`,
-          shape: DeliveryShape,
-          mayRepeat: true,
-        },
-        callOptions,
-      ),
-    release: ({ deliveryId, ...body }, callOptions) =>
-      send(
-        {
-          method: 'POST',
-          path: `${pathOf({ deliveryId, ...body })}/release`,
-          body,
-          shape: ReleasedShape,
-          mayRepeat: false,
-        },
-        callOptions,
-      ),
-    acknowledge: ({ deliveryId, ...body }, callOptions) =>
-      send(
-        {
-          method: 'POST',
-          path: `${pathOf({ deliveryId, ...body })}/acknowledge`,
-          body,
-          shape: DoneShape,
-          mayRepeat: true,
-        },
-        callOptions,
-      ),
   };
 }
 

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { isRefusalCode, REFUSALS } from '../policy/refusal.ts';
-import { AudienceChangesShape } from './answer-shape.ts';
-import { recoveryOf, refuseLocally, type Answer, type ClientRefusal } from './client-refusal.ts';
+import { AudienceChangesShape, RecoveryFields } from './answer-shape.ts';
+import { knownRecovery, refuseLocally, type Answer, type ClientRefusal } from './client-refusal.ts';
 
 /** A bearer token, or what gives a fresh one. */
 export type TokenSource = string | (() => string | Promise<string>);
@@ -21,8 +21,8 @@ export interface Exchange<Value> {
 }
 
 const Problem = z.object({
+  ...RecoveryFields,
   code: z.string(),
-  recovery: z.string().optional(),
   detail: z.string().optional(),
   decision: z.string().optional(),
   changes: AudienceChangesShape.optional(),
@@ -141,15 +141,20 @@ function refusalOf(response: Response, answer: unknown): ClientRefusal {
     const passes = status === 429 || status >= 500;
     return refuseLocally('foreign_answer', passes ? 'retry' : 'stop', more);
   }
-  const { code, recovery, detail, decision, changes } = problem.data;
+  const { code, recovery, recoveryOwner, next, detail, decision, changes } = problem.data;
+  const on = {
+    ...(recoveryOwner !== undefined && { recoveryOwner }),
+    ...(next !== undefined && { next }),
+  };
   if (!isRefusalCode(code)) {
-    return refuseLocally('unknown_code', recoveryOf(recovery), { ...more, detail: code });
+    return refuseLocally('unknown_code', knownRecovery(recovery), { ...more, ...on, detail: code });
   }
   return {
     ok: false,
     from: 'gateway',
     code,
-    recovery: recoveryOf(recovery, REFUSALS[code].recovery),
+    recovery: knownRecovery(recovery, REFUSALS[code].recovery),
+    ...on,
     ...more,
     ...(detail !== undefined && { detail }),
     ...(decision !== undefined && { decision }),

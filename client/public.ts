@@ -1,12 +1,12 @@
 /** What `earshot/client` offers to those who write a bridge. */
 export { createClient } from './client.ts';
+export type { ArtifactDraft, ReleaseQuestion } from './artifact-calls.ts';
+export type { CallOptions } from './call.ts';
 export type {
   AroundArguments,
-  CallOptions,
   Client,
   ClientOptions,
   ListArguments,
-  Proposal,
   ReadArguments,
   SearchArguments,
   TakenLease,
@@ -15,19 +15,26 @@ export type {
   TurnRequest,
 } from './client.ts';
 export type {
+  ArtifactItem,
+  AskedRelease,
   AudienceChanges,
+  ClaimedDelivery,
+  Cleared,
   ConversationPacket,
   Delivery,
+  DeliveryPage,
+  DeliveryStatus,
   Grant,
   Lease,
   MessageItem,
   MessagePacket,
   Proposed,
+  Queued,
   Released,
+  SavedArtifact,
   Turn,
   Version,
 } from './answer-shape.ts';
-export { recover } from './client-refusal.ts';
 export type {
   Answer,
   ClientRefusal,
@@ -36,13 +43,28 @@ export type {
   LocalRefusal,
 } from './client-refusal.ts';
 export { systemClock, type Clock } from './clock.ts';
+export type {
+  AcknowledgeArguments,
+  ClaimArguments,
+  DeliveryName,
+  ListDeliveriesArguments,
+  Proposal,
+  ReleaseArguments,
+} from './delivery-calls.ts';
 export { memoryOfProcess, type GrantMemory } from './grant-memory.ts';
 export { keepLease, type KeptLease } from './kept-lease.ts';
+export { recover, recoveryOf } from './recovery.ts';
+export type {
+  Recovered,
+  RecoveryMeans,
+  RecoveryStep,
+  ReduceAudience,
+  Stopped,
+} from './recovery.ts';
 export type { RetryPolicy } from './retry.ts';
 export { runTurn } from './run-turn.ts';
 export type {
   Agent,
-  Cleared,
   DeliveryRefusal,
   HeldAnswer,
   RunOptions,
@@ -56,4 +78,4 @@ export {
   type GrantRequest,
 } from './turn-grant.ts';
 export { sessionIdFor, type SessionParts } from '../policy/session-id.ts';
-export type { Recovery, RefusalCode } from '../policy/refusal.ts';
+export type { Recovery, RecoveryOwner, RefusalCode } from '../policy/refusal.ts';

@@ -1,24 +1,28 @@
-import type { ConversationPacket, Grant, MessagePacket, Proposed } from './answer-shape.ts';
+import type {
+  Cleared,
+  ConversationPacket,
+  Grant,
+  MessagePacket,
+  Proposed,
+  Queued,
+  SavedArtifact,
+} from './answer-shape.ts';
+import type { ArtifactDraft } from './artifact-calls.ts';
+import type { GrantedCall } from './call.ts';
 import type {
   AroundArguments,
-  CallOptions,
   Client,
   ListArguments,
-  Proposal,
   ReadArguments,
   SearchArguments,
   TakenLease,
   ThreadArguments,
   TurnRequest,
 } from './client.ts';
-import {
-  recover,
-  recoveryOf,
-  refuseLocally,
-  type Answer,
-  type ClientRefusal,
-} from './client-refusal.ts';
+import { refuseLocally, type Answer, type ClientRefusal } from './client-refusal.ts';
+import type { Proposal } from './delivery-calls.ts';
 import { keepLease, type KeptLease } from './kept-lease.ts';
+import { recover, recoveryOf, type Recovered, type RecoveryMeans } from './recovery.ts';
 import { requestTurnGrant } from './turn-grant.ts';
 
 /** What the work of a turn may do. Every call is judged live; a grant that has ended is minted again. */
@@ -36,13 +40,13 @@ export interface Agent {
   around(args: AroundArguments): Promise<Answer<MessagePacket>>;
   thread(args: ThreadArguments): Promise<Answer<MessagePacket>>;
   listConversations(args: ListArguments): Promise<Answer<ConversationPacket>>;
+  /** Saves a text, with all that this turn was shown as its sources. */
+  saveArtifact(args: ArtifactDraft): Promise<Answer<SavedArtifact>>;
+  readArtifact(args: { readonly artifact: string }): Promise<Answer<MessagePacket>>;
 }
 
-/** What the work comes to: an answer, nothing to say, or the refusal that it met. */
-export type WorkResult =
-  { readonly payload: string; readonly contentType?: string } | ClientRefusal | undefined;
-
-export type Cleared = Extract<Proposed, { status: 'cleared' }>;
+/** What the work comes to: an answer and how it is to go, nothing to say, or the refusal that it met. */
+export type WorkResult = Omit<Proposal, 'destination' | 'key'> | ClientRefusal | undefined;
 
 export interface RunOptions {
   /** The name of this worker. */
@@ -52,6 +56,11 @@ export interface RunOptions {
   readonly maxTurns?: number;
   /** Hands a cleared answer to its delivery endpoint, while the turn still runs. */
   readonly deliver?: (cleared: Cleared) => Promise<{ readonly ok: true } | DeliveryRefusal>;
+  /**
+   * What may be done in the same turn about an answer that is held: {@link recover}, with these means.
+   * Nothing unless given.
+   */
+  readonly recovery?: Pick<RecoveryMeans, 'reduceTo'>;
   readonly signal?: AbortSignal;
 }
 
@@ -60,6 +69,8 @@ export interface DeliveryRefusal {
   readonly ok: false;
   readonly code: string;
   readonly recovery: string;
+  readonly recoveryOwner?: string;
+  readonly next?: string;
   readonly detail?: string;
 }
 
@@ -67,6 +78,7 @@ export interface DeliveryRefusal {
 type OneTurn =
   | { readonly ok: true; readonly kind: 'silent' }
   | { readonly ok: true; readonly kind: 'cleared' | 'delivered'; readonly delivery: Cleared }
+  | { readonly ok: true; readonly kind: 'queued'; readonly delivery: Queued }
   | ClientRefusal
   | HeldAnswer;
 
@@ -77,6 +89,8 @@ export type TurnOutcome = OneTurn & { readonly turns: number };
 export interface HeldAnswer extends DeliveryRefusal {
   readonly from: 'delivery';
   readonly deliveryId: string;
+  /** What was done about it in this turn, and what is left to whom. */
+  readonly recovered?: Recovered;
 }
 
 /**
@@ -99,9 +113,17 @@ export async function runTurn(
   const { maxTurns = 3 } = options;
   for (let turns = 1; ; turns++) {
     const outcome = await runOnce(client, request, work, options, turns);
-    const again = !outcome.ok && recoveryOf(outcome.recovery) === 'rebuild' && turns < maxTurns;
-    if (!again || options.signal?.aborted) return { ...outcome, turns };
+    if (!isForNewTurn(outcome) || turns >= maxTurns || options.signal?.aborted) {
+      return { ...outcome, turns };
+    }
   }
+}
+
+/** Whether an answer is to be made again here. One that is to go elsewhere needs another trigger. */
+function isForNewTurn(outcome: OneTurn): boolean {
+  if (outcome.ok || recoveryOf(outcome)?.action !== 'rebuild') return false;
+  const { recovered } = outcome.from === 'delivery' ? outcome : {};
+  return recovered?.kind !== 'dropped' || recovered.toward === undefined;
 }
 
 async function runOnce(
@@ -173,52 +195,100 @@ async function answer(
     around: (args) => granted(client.around, args),
     thread: (args) => granted(client.thread, args),
     listConversations: (args) => granted(client.listConversations, args),
+    saveArtifact: (args) => granted(client.saveArtifact, args),
+    readArtifact: (args) => granted(client.readArtifact, args),
   });
   if (result === undefined) return { ok: true, kind: 'silent' };
   if ('ok' in result) return result;
 
-  // Named one by one: whatever else the work hands back goes nowhere.
-  const { payload, contentType } = result;
-  const proposal: Proposal = {
-    destination: turn.destination,
-    payload,
-    ...(contentType !== undefined && { contentType }),
-    key: 'answer',
-  };
+  const proposal = proposalOf(turn.destination, result);
   const proposed = await granted(client.propose, proposal);
   if (!proposed.ok) return proposed;
-  const delivery = proposed.value;
-  if (delivery.status !== 'cleared') {
-    const { code = delivery.status, detail } = delivery;
-    const recovery = recover(delivery) ?? 'stop';
-    return held(delivery.id, {
-      ok: false,
-      code,
-      recovery,
-      ...(detail !== undefined && { detail }),
-    });
+  let delivery = proposed.value;
+  let recovered: Recovered | undefined;
+  if (options.recovery !== undefined && recoveryOf(delivery) !== undefined) {
+    const answered = await granted(recovering, { delivery, means: options.recovery });
+    if (answered.ok) recovered = answered.value;
+    if (recovered?.kind === 'proposed') delivery = recovered.delivery;
   }
-  if (options.deliver === undefined) return { ok: true, kind: 'cleared', delivery };
-  const delivered = await options.deliver(delivery);
-  return delivered.ok ? { ok: true, kind: 'delivered', delivery } : held(delivery.id, delivered);
+
+  switch (delivery.status) {
+    case 'waiting':
+    case 'scheduled':
+    case 'claimed':
+      return { ok: true, kind: 'queued', delivery };
+    case 'cleared': {
+      if (delivery.clearance === undefined) return { ok: true, kind: 'queued', delivery };
+      if (options.deliver === undefined) return { ok: true, kind: 'cleared', delivery };
+      const delivered = await options.deliver(delivery);
+      return delivered.ok
+        ? { ok: true, kind: 'delivered', delivery }
+        : held(delivery.id, delivered, recovered);
+    }
+    case 'held':
+    case 'released':
+    case 'reconciling':
+    case 'delivered':
+    case 'failed':
+    case 'dead':
+    case 'discarded': {
+      const { code = delivery.status, recoveryOwner, next, detail } = delivery;
+      const recovery = recoveryOf(delivery)?.action ?? 'stop';
+      const refusal = {
+        ok: false,
+        code,
+        recovery,
+        ...defined({ recoveryOwner, next, detail }),
+      } as const;
+      return held(delivery.id, refusal, recovered);
+    }
+  }
+
+  /** Recovers as the agent, in a call that is made once: each step has a key of its own. */
+  async function recovering(
+    grantToken: string,
+    { delivery, means }: { delivery: Proposed; means: Pick<RecoveryMeans, 'reduceTo'> },
+  ): Promise<Answer<Recovered>> {
+    const { organization } = turn;
+    const { payload, contentType } = proposal;
+    const text = { payload, ...(contentType !== undefined && { contentType }) };
+    const all = { ...means, ...text, organization, grantToken, key: 'answer' };
+    return { ok: true, value: await recover(client, delivery, all, { signal }) };
+  }
 }
 
-function held(deliveryId: string, { code, recovery, detail }: DeliveryRefusal): HeldAnswer {
+/** Named one by one: whatever else the work hands back goes nowhere. */
+function proposalOf(
+  destination: string,
+  { payload, contentType, queue, sendAt, approval, edits }: Omit<Proposal, 'destination'>,
+): Proposal {
+  const wishes = defined({ contentType, queue, sendAt, approval, edits });
+  return { destination, payload, ...wishes, key: 'answer' };
+}
+
+function held(
+  deliveryId: string,
+  { code, recovery, recoveryOwner, next, detail }: DeliveryRefusal,
+  recovered: Recovered | undefined,
+): HeldAnswer {
   return {
     ok: false,
     from: 'delivery',
     deliveryId,
     code,
     recovery,
-    ...(detail !== undefined && { detail }),
+    ...defined({ recoveryOwner, next, detail, recovered }),
   };
 }
 
-type Call<Arguments, Value> = (
-  token: string,
-  args: Arguments,
-  options: CallOptions,
-) => Promise<Answer<Value>>;
+/** The fields that are there. */
+function defined<Fields extends object>(
+  fields: Fields,
+): { [Name in keyof Fields]?: Exclude<Fields[Name], undefined> } {
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as {
+    [Name in keyof Fields]?: Exclude<Fields[Name], undefined>;
+  };
+}
 
 /**
  * Calls under the grant of a turn. Where one is refused because its grant has ended, the grant is
@@ -229,7 +299,10 @@ function grantedCalls(
   first: Grant,
   mint: () => ReturnType<typeof requestTurnGrant>,
   signal: AbortSignal,
-): <Arguments, Value>(call: Call<Arguments, Value>, args: Arguments) => Promise<Answer<Value>> {
+): <Arguments, Value>(
+  call: GrantedCall<Arguments, Value>,
+  args: Arguments,
+) => Promise<Answer<Value>> {
   let current = Promise.resolve<Answer<Grant>>({ ok: true, value: first });
 
   async function again(): Promise<Answer<Grant>> {

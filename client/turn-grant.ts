@@ -1,7 +1,8 @@
 import { parseSequence } from '../policy/sequence.ts';
 import { sessionIdFor, type SessionParts } from '../policy/session-id.ts';
 import { GrantShape, PersonaShape, type Grant, type Lease } from './answer-shape.ts';
-import type { CallOptions, Client, TurnName } from './client.ts';
+import type { CallOptions } from './call.ts';
+import type { Client, TurnName } from './client.ts';
 import { refuseLocally, type Answer, type ClientRefusal } from './client-refusal.ts';
 
 /** For whom and for what a grant is asked: all of it has to stand in the grant that comes back. */

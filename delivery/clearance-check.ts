@@ -28,6 +28,10 @@ export type EndpointCode =
   | 'readers_unknown'
   /** A clearance of another organization, or toward a place that this endpoint does not serve. */
   | 'not_served'
+  /** The delivery edits a message, and this endpoint edits none: nothing was sent. */
+  | 'edits_unsupported'
+  /** The worker is leaving: nothing was released, and another one claims it. */
+  | 'leaving'
   /** The platform took no message: nothing was sent. */
   | 'send_failed'
   /** Sending ended without an answer: it may have been sent. */
@@ -37,6 +41,8 @@ const RECOVERIES: Readonly<Record<EndpointCode, Recovery>> = {
   keys_unavailable: 'retry',
   readers_unknown: 'retry',
   not_served: 'correct',
+  edits_unsupported: 'correct',
+  leaving: 'retry',
   send_failed: 'rebuild',
   send_unknown: 'reconcile',
 };

@@ -10,13 +10,17 @@ export interface JournalEntry {
   readonly deliveryId: string;
   readonly destination: string;
   readonly state: 'releasing' | 'sending' | 'sent';
+  /** Of the claim under which it goes, where it is queued: its report has to name it. */
+  readonly fence?: string;
+  /** The id of the message that it edits, where it does. */
+  readonly edits?: string;
   /** The id of the message at the platform, once it is `sent`. */
   readonly message?: string;
 }
 
 /**
  * Where the record is kept. It belongs to one endpoint, and one delivery goes to one endpoint; what
- * was written is there after a crash. One that throws ends the delivery where it stands.
+ * was written, each field of it, is there after a crash. One that throws ends the delivery where it stands.
  */
 export interface Journal {
   read(deliveryId: string): Promise<JournalEntry | undefined>;

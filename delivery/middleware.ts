@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { REFUSALS } from '../policy/refusal.ts';
-import type { DeliverOutcome, Endpoint } from './endpoint.ts';
+import type { DeliverOutcome } from './carrier.ts';
+import type { Endpoint } from './endpoint.ts';
 import { refuseHere } from './clearance-check.ts';
 
 /** What the middleware needs of a Hono context, whichever release of Hono it is from. */

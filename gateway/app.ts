@@ -9,16 +9,21 @@ import { faultOf } from '../sql/faults.ts';
 import type { Gateway } from './gateway.ts';
 import { problem } from './problem.ts';
 import { rateLimit } from './rate-limit.ts';
+import { artifactReleaseRoutes } from './routes/artifact-releases.ts';
+import { artifactRoutes } from './routes/artifacts.ts';
 import { deliveryRoutes } from './routes/deliveries.ts';
+import { deliveryEndpointRoutes } from './routes/delivery-endpoint.ts';
 import { docsRoutes } from './routes/docs.ts';
 import { explainRoutes } from './routes/explain.ts';
 import { factRoutes } from './routes/facts.ts';
 import { factStreamRoutes } from './routes/fact-stream.ts';
 import { grantRoutes } from './routes/grants.ts';
+import { lineageRoutes } from './routes/lineage.ts';
 import { operationRoutes } from './routes/operation.ts';
 import { organizationRoutes } from './routes/organizations.ts';
 import { personaRoutes } from './routes/personas.ts';
 import { newRoutes } from './routes/route-app.ts';
+import { replayRoutes } from './routes/replay.ts';
 import { retrieveRoutes } from './routes/retrieve.ts';
 import { sessionContextRoutes } from './routes/session-context.ts';
 import { sessionRoutes } from './routes/sessions.ts';
@@ -86,7 +91,12 @@ export function createApp(gateway: Gateway): OpenAPIHono {
   app.route('/', sessionRoutes(gateway));
   app.route('/', sessionContextRoutes(gateway));
   app.route('/', deliveryRoutes(gateway));
+  app.route('/', deliveryEndpointRoutes(gateway));
+  app.route('/', artifactRoutes(gateway));
+  app.route('/', artifactReleaseRoutes(gateway));
+  app.route('/', lineageRoutes(gateway));
   app.route('/', explainRoutes(gateway));
+  app.route('/', replayRoutes(gateway));
   app.openAPIRegistry.registerComponent('securitySchemes', 'bearer', {
     type: 'http',
     scheme: 'bearer',

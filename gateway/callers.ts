@@ -13,6 +13,8 @@ import { verifyGrant } from './tokens/grant-token.ts';
 export interface Caller extends TurnCaller {
   readonly ok: true;
   readonly organizations: readonly string[];
+  /** Those it has of the scopes that were asked for: at least one. */
+  readonly scopes: readonly ClientScope[];
   /** Whether it is told, by id, who came to an audience and who went. */
   readonly seesNames: boolean;
 }
@@ -104,7 +106,8 @@ async function verifyBearer(
   const issuer = claimedIssuer(token);
   if (issuer === config.issuer) {
     const verified = await verifyCaller(keys, config.issuer, token, config.clockToleranceSeconds);
-    return verified.ok ? { ok: true, subject: verified.client, claims: {} } : verified;
+    if (!verified.ok) return verified;
+    return { ok: true, subject: verified.client, claims: verified.claims };
   }
   const verified = await issuers.get(issuer ?? '')?.verify(token);
   if (verified === undefined) return refuse('malformed_token');
@@ -132,12 +135,14 @@ function judgeClient(
   if (narrowed === undefined) return refuse('malformed_token');
   const has = (scope: ClientScope) =>
     client.scopes.includes(scope) && (narrowed === 'all' || narrowed.includes(scope));
-  if (!scopes.some(has)) return refuse('not_permitted');
+  const granted = scopes.filter(has);
+  if (granted.length === 0) return refuse('not_permitted');
   if (organization !== undefined && !servesOrganization(client, organization)) {
     return refuse('not_permitted');
   }
   const { id, personas, organizations } = client;
-  return { ok: true, client: id, personas, organizations, seesNames: has('names') };
+  const known = { client: id, personas, organizations, scopes: granted };
+  return { ok: true, ...known, seesNames: has('names') };
 }
 
 function judgePerson(

@@ -4,9 +4,11 @@ import { dirname, join, relative } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { createApp } from '../gateway/app.ts';
 import { readConfig, type Config } from '../gateway/config.ts';
-import { REFUSALS, type RefusalCode } from '../policy/refusal.ts';
+import { RECOVERIES, REFUSALS, type RefusalCode } from '../policy/refusal.ts';
 import { compileSettings } from '../sessions/compile/compile-settings.ts';
 import { openDatabase } from '../sql/database.ts';
+import { withSection } from './bench/report.ts';
+import { raceTables } from './races/delivery-race-table.ts';
 
 const root = join(import.meta.dirname, '..');
 const read = (path: string) => readFileSync(join(root, path), 'utf8');
@@ -34,12 +36,30 @@ describe('the list of refusals', () => {
       ...rows,
       '',
       ...(unused.length === 0 ? [] : [`Reserved, and given by nothing: ${unused.join(', ')}.`, '']),
+      '## Recoveries',
+      '',
+      'On the wire `recovery`, with who acts (`recoveryOwner`) and what comes next (`next`).',
+      '',
+      '| recovery | who | next | in a sentence |',
+      '|---|---|---|---|',
+      ...Object.entries(RECOVERIES).map(
+        ([recovery, { owner, next, sentence }]) =>
+          `| ${recovery} | \`${owner}\` | \`${next}\` | ${sentence} |`,
+      ),
+      '',
     ].join('\n');
     await expect(text).toMatchFileSnapshot(join(root, 'docs/refusals.md'));
   });
 
   it.each(codes)('names a page that speaks of the code: %s', (code) => {
     expect(read(`docs/${REFUSALS[code].page}.md`)).toContain(`\`${code}\``);
+  });
+});
+
+describe('the page of races', () => {
+  it('has the table that the races are held to', async () => {
+    const text = withSection(read('docs/races.md'), 'races', raceTables());
+    await expect(text).toMatchFileSnapshot(join(root, 'docs/races.md'));
   });
 });
 

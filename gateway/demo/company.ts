@@ -6,13 +6,15 @@ import { openDatabase } from '../../sql/database.ts';
 import { localCaller, type LocalCaller } from '../cli/local-caller.ts';
 import { holdTurn, type HeldTurn, type TurnRequest } from '../cli/turn.ts';
 import type { Instance } from '../instance.ts';
-import { ConversationPacket, MessagePacket } from '../packet.ts';
+import { ConversationPacket, MessagePacket, type MessageItem } from '../packet.ts';
 import { DeliveryShape, ReleasedShape } from '../shapes/delivery-shape.ts';
 import { signCaller } from '../tokens/caller-token.ts';
 
 export const PERSONA = 'assistant';
 
-type Packet = z.infer<typeof MessagePacket>;
+export type Packet = Omit<z.infer<typeof MessagePacket>, 'items'> & {
+  readonly items: z.infer<typeof MessageItem>[];
+};
 type Delivery = z.infer<typeof DeliveryShape>;
 
 /** Every part of a deployment, each with a token of its own, over the gateway's HTTP app. */
@@ -25,7 +27,7 @@ export interface Company {
   turn(request: Omit<TurnRequest, 'organization' | 'persona'>): Promise<HeldTurn>;
   /** Asks for another grant of a turn: the code, or undefined when it was given. */
   mintAgain(turn: HeldTurn): Promise<string | undefined>;
-  /** Searches under a grant: the packet, or the code of the refusal. */
+  /** Searches messages under a grant: the packet, or the code of the refusal. */
   search(turn: HeldTurn, query: string): Promise<Packet | string>;
   /** The conversations in scope with their floors: the first hundred. */
   floors(turn: HeldTurn): Promise<ReadonlyMap<string, bigint>>;
@@ -88,7 +90,10 @@ export async function openCompany(instance: Instance, organization: ExternalId):
     async search({ grant }, query) {
       const body = { query, limit: 100 };
       const found = await caller.call(MessagePacket, post('/v1/tools/search', grant.token, body));
-      return found.ok ? found.body : found.problem.code;
+      if (!found.ok) return found.problem.code;
+      // Nothing in the demo is saved.
+      const items = found.body.items.filter((item) => item.kind !== 'artifact');
+      return { ...found.body, items };
     },
     async floors({ grant }) {
       const path = '/v1/tools/list_conversations';

@@ -1,14 +1,11 @@
-import type { z } from 'zod';
 import { externalId, type ExternalId } from '../../policy/identity.ts';
 import type { HeldTurn } from '../cli/turn.ts';
-import type { MessagePacket } from '../packet.ts';
 import type { Cast, CastMessage } from './cast.ts';
-import { PERSONA, type Company } from './company.ts';
+import { PERSONA, type Company, type Packet } from './company.ts';
 import { excerpt, type Stage } from './stage.ts';
 
 const THREAD = externalId('demo-thread');
 
-type Packet = z.infer<typeof MessagePacket>;
 type Item = Packet['items'][number];
 
 /** What a person finds alone, in a private thread of their own. */

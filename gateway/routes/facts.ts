@@ -3,6 +3,7 @@ import type { Context } from 'hono';
 import type { Fact } from '../../policy/fact.ts';
 import { externalId, type ExternalId } from '../../policy/identity.ts';
 import type { Refusal } from '../../policy/refusal.ts';
+import { eraseAhead } from '../../sql/erasure.ts';
 import { deleteConversation, removeMember } from '../../sql/facts/conversations.ts';
 import { confirmSource, putSource } from '../../sql/facts/fact-source.ts';
 import { writeFacts } from '../../sql/facts/fact-writer.ts';
@@ -53,9 +54,11 @@ export function factRoutes(gateway: Gateway): OpenAPIHono {
     org: ExternalId,
     source: ExternalId,
     work: (transaction: OrganizationTransaction) => Promise<Written | Refusal>,
+    ahead?: () => Promise<void>,
   ) {
     const caller = await proveCaller(context, gateway, WRITERS, org);
     if (!caller.ok) return refused(context, caller);
+    await ahead?.();
     const result = await inOrganization(database, org, async (transaction) => {
       const written = await work(transaction);
       if (written.ok) await confirmSource(transaction, source);
@@ -97,8 +100,12 @@ export function factRoutes(gateway: Gateway): OpenAPIHono {
     }),
     (context) => {
       const { org, user: id } = context.req.valid('param');
-      return change(context, org, context.req.valid('query').source, (transaction) =>
-        deleteUser(transaction, id),
+      return change(
+        context,
+        org,
+        context.req.valid('query').source,
+        (transaction) => deleteUser(transaction, id),
+        () => eraseAhead(database, org, { kind: 'user', id }),
       );
     },
   );
@@ -154,8 +161,12 @@ export function factRoutes(gateway: Gateway): OpenAPIHono {
     }),
     (context) => {
       const { org, conversation: id } = context.req.valid('param');
-      return change(context, org, context.req.valid('query').source, (transaction) =>
-        deleteConversation(transaction, id),
+      return change(
+        context,
+        org,
+        context.req.valid('query').source,
+        (transaction) => deleteConversation(transaction, id),
+        () => eraseAhead(database, org, { kind: 'conversation', id }),
       );
     },
   );

@@ -1,13 +1,14 @@
 import { createRoute, z, type OpenAPIHono } from '@hono/zod-openapi';
 import type { Context } from 'hono';
 import type { ExternalId } from '../../policy/identity.ts';
-import type { Refusal } from '../../policy/refusal.ts';
+import { refuse, type Refusal } from '../../policy/refusal.ts';
+import { deleteOrganization } from '../../sql/erasure.ts';
 import { putOrganization, setGuard } from '../../sql/organization.ts';
 import { liftStop, setStop, STOP_KINDS } from '../../sql/stops.ts';
 import { proveCaller } from '../callers.ts';
 import type { Gateway } from '../gateway.ts';
 import { Id, Sequence, Text } from '../shapes/scalar-shape.ts';
-import { answers, jsonBody, refused } from './answer.ts';
+import { answers, jsonBody, refused, WrittenShape } from './answer.ts';
 import { newRoutes } from './route-app.ts';
 
 const OrganizationBody = z
@@ -48,6 +49,26 @@ export function organizationRoutes(gateway: Gateway): OpenAPIHono {
     (context) => {
       const { org } = context.req.valid('param');
       return operate(context, org, () => putOrganization(database, org, context.req.valid('json')));
+    },
+  );
+  app.openapi(
+    createRoute({
+      method: 'delete',
+      path: '/v1/organizations/{org}',
+      tags,
+      request: { params: z.object({ org: Id }), query: z.strictObject({ confirm: Id }) },
+      responses: answers('Suspended and empty. Ids, hashes and decisions stay.', WrittenShape),
+    }),
+    async (context) => {
+      const { org } = context.req.valid('param');
+      const caller = await proveCaller(context, gateway, ['operator'], org);
+      if (!caller.ok) return refused(context, caller);
+      // Nobody does it by accident, or by an address with the wrong name in it.
+      if (context.req.valid('query').confirm !== org) {
+        return refused(context, refuse('invalid_input', { detail: UNCONFIRMED }));
+      }
+      const result = await deleteOrganization(database, org);
+      return result.ok ? context.json({ outcome: result.outcome }, 200) : refused(context, result);
     },
   );
   app.openapi(
@@ -100,3 +121,5 @@ export function organizationRoutes(gateway: Gateway): OpenAPIHono {
   );
   return app;
 }
+
+const UNCONFIRMED = 'query confirm: has to be the name of the organization';

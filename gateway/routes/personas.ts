@@ -11,6 +11,7 @@ const Persona = z.object({
   custody: z.enum(['service', 'user']),
   status: z.enum(['active', 'deactivated']),
   designated: z.boolean(),
+  approval: z.enum(['none', 'elsewhere', 'always']),
 });
 
 /** What a bridge asks of its persona before it asks for a grant: above all, its custody. */

@@ -9,10 +9,11 @@ import { ConversationRow, MessageRow } from '../../sql/tools.ts';
 import { proveGrant } from '../callers.ts';
 import type { Gateway } from '../gateway.ts';
 import {
+  ArtifactItem,
   conversationItem,
   ConversationItem,
-  messageItem,
   MessageItem,
+  packetItem,
   type Sealed,
 } from '../packet.ts';
 import { Uuid } from '../shapes/scalar-shape.ts';
@@ -45,7 +46,8 @@ const RetrieveBody = z
   .strictObject({
     calls: z.array(RetrieveCall).min(1).max(10),
     store: z.boolean().default(false).openapi({
-      description: 'Whether the messages are stored in the log of the session, as one injection.',
+      description:
+        'Whether the messages and artifacts are stored in the log of the session, as one injection.',
     }),
     source: LogName.default('retrieval').openapi({ description: 'As what they are stored.' }),
   })
@@ -53,7 +55,7 @@ const RetrieveBody = z
 
 const Result = z
   .object({
-    items: z.array(z.union([MessageItem, ConversationItem])),
+    items: z.array(z.union([MessageItem, ArtifactItem, ConversationItem])),
     cursor: z.string().optional(),
     complete: z.boolean(),
     total: z.object({ messages: z.string(), complete: z.boolean() }).optional(),
@@ -137,7 +139,7 @@ export function retrieveRoutes(gateway: Gateway): OpenAPIHono {
         [unit],
       );
       if (!stored.ok) {
-        // A message that was let through a moment ago, and is not there now as it was read, has changed since.
+        // What was let through a moment ago, and is not there now as it was read, has changed since.
         const isGone = stored.code === 'not_found' && namespace === undefined;
         return refused(context, isGone ? refuse('source_changed') : stored);
       }
@@ -173,13 +175,13 @@ async function resultOf(
   const rows = z.array(MessageRow).parse(items);
   const next = nextOfMessages(call.tool, rows, more === true);
   return {
-    items: rows.map((row) => messageItem(row, sealed)),
+    items: rows.map((row) => packetItem(row, sealed)),
     ...(await pageOf(gateway, prepared, more === true, next)),
     ...(total !== null && { total }),
   };
 }
 
-/** The messages of a packet as one unit, each once, with its envelope; none where there are no messages. */
+/** The messages and artifacts of a packet as one unit, each once, with its envelope; none where there are none. */
 function storedUnit(
   source: string,
   calls: readonly RetrieveCall[],
@@ -188,25 +190,28 @@ function storedUnit(
   const rows = packet.results.flatMap(({ items }, nth) =>
     calls[nth]?.tool === 'list_conversations' ? [] : z.array(MessageRow).parse(items ?? []),
   );
-  const messages = [
+  const texts = [
     ...new Map(rows.map((row) => [JSON.stringify([row.conversation, row.seq]), row])).values(),
   ];
-  if (messages.length === 0) return undefined;
+  if (texts.length === 0) return undefined;
   return {
     source,
     position: 'after_user',
     placement: 'stored',
-    parts: messages.map((row) => ({
-      text: partText(row),
-      sources: [{ conversation: row.conversation, seq: row.seq, revision: row.revision }],
-    })),
-    envelopes: messages.map((row) => messageItem(row, packet).envelope),
+    parts: texts.map((row) => ({ text: partText(row), sources: [sourceOf(row)] })),
+    envelopes: texts.map((row) => packetItem(row, packet).envelope),
   };
 }
 
-/** A message as an agent reads it: where it stands, who wrote it and when, then its text. */
-function partText({ conversation, seq, authorUser, authorPersona, sentAt, text }: MessageRow) {
+function sourceOf({ artifact, id, conversation, seq, revision }: MessageRow) {
+  return artifact === undefined ? { conversation, seq, revision } : { artifact: id, revision };
+}
+
+/** A text as an agent reads it: where a message stands or what an artifact is, who wrote it and when, then the text. */
+function partText(row: MessageRow) {
+  const { conversation, seq, artifact, authorUser, authorPersona, sentAt, text } = row;
   const author = authorUser ?? authorPersona;
   const by = author === undefined ? '' : `, ${author}`;
-  return `[${conversation} #${seq}${by}, ${sentAt}]\n${text}`;
+  const what = artifact === undefined ? `${conversation} #${seq}` : `${artifact.kind} ${row.id}`;
+  return `[${what}${by}, ${sentAt}]\n${text}`;
 }

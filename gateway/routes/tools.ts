@@ -3,7 +3,7 @@ import type { Context } from 'hono';
 import { callConversationTool, callMessageTool, TOOLS, type ToolName } from '../../sql/tools.ts';
 import { proveGrant } from '../callers.ts';
 import type { Gateway } from '../gateway.ts';
-import { conversationItem, ConversationPacket, messageItem, MessagePacket } from '../packet.ts';
+import { conversationItem, ConversationPacket, MessagePacket, packetItem } from '../packet.ts';
 import {
   AroundArguments,
   ListArguments,
@@ -63,7 +63,7 @@ export function toolRoutes(gateway: Gateway): OpenAPIHono {
         decision: answer.decision,
         ...(await pageOf(gateway, call, answer.more, next)),
         ...(answer.total !== undefined && { total: answer.total }),
-        items: answer.rows.map((row) => messageItem(row, answer)),
+        items: answer.rows.map((row) => packetItem(row, answer)),
       },
       200,
     );

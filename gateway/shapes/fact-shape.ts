@@ -21,6 +21,7 @@ export const PersonaBody = z
     custody: z.enum(['service', 'user']),
     status: z.enum(['active', 'deactivated']).default('active'),
     designated: z.boolean(),
+    approval: z.enum(['none', 'elsewhere', 'always']).optional(),
   })
   .openapi('Persona');
 

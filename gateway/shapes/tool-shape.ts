@@ -1,5 +1,5 @@
 import { z } from '@hono/zod-openapi';
-import { Id, Sequence, Text, Time } from './scalar-shape.ts';
+import { Id, Sequence, Text, Time, Uuid } from './scalar-shape.ts';
 
 const Limit = z.int().min(1).max(100);
 const Cursor = z.string().max(2000).optional();
@@ -13,7 +13,7 @@ export const SearchArguments = z
     limit: Limit.default(10),
     conversation: Id.optional(),
     author: Id.optional(),
-    kind: z.enum(['message', 'event']).optional(),
+    kind: z.enum(['message', 'event', 'artifact']).optional(),
     since: Time.optional(),
     until: Time.optional(),
     recipient: Recipient,
@@ -22,14 +22,24 @@ export const SearchArguments = z
   })
   .openapi('SearchArguments');
 
+/** Messages of a conversation, or one artifact. */
 export const ReadArguments = z
   .strictObject({
-    conversation: Id,
+    conversation: Id.optional(),
+    artifact: Uuid.optional(),
     fromSeq: Sequence.optional(),
     direction: z.enum(['forward', 'backward']).default('forward'),
     limit: Limit.default(20),
     recipient: Recipient,
     cursor: Cursor,
+  })
+  .refine((read) => (read.conversation === undefined) !== (read.artifact === undefined), {
+    path: ['conversation'],
+    error: 'is what is read, or else artifact is: one of them, and not both',
+  })
+  .refine((read) => read.artifact === undefined || (read.fromSeq ?? read.cursor) === undefined, {
+    path: ['artifact'],
+    error: 'is read whole, without fromSeq and cursor',
   })
   .openapi('ReadArguments');
 

@@ -17,6 +17,8 @@ $$;
 -- Whether an artifact is made from something that has changed: a source was edited or deleted since it was read, or
 -- an artifact among the sources is stale or deleted, at whatever remove. It tells of nothing that who reads the artifact does
 -- not read: a lineage has the lineages of what is in it.
+--
+-- One look by a key for each source, and nothing else is touched: what is in the lineages of others costs nothing here.
 create function earshot.is_stale(p_org bigint, p_derived uuid) returns boolean
 language plpgsql stable as $$
 begin
@@ -25,21 +27,23 @@ begin
       select p_derived
       union
       select a.id from made
-      join lineage d on d.org_id = p_org and d.derived_id = made.id and d.from_seq < 0
-      join artifacts a on a.org_id = p_org and a.conversation_id = d.conversation_id and a.seq = d.from_seq
+      cross join lateral (select l.conversation_id, l.from_seq from lineage l
+        where l.org_id = p_org and l.derived_id = made.id and l.from_seq < 0 offset 0) d
+      cross join lateral (select x.id from artifacts x
+        where x.org_id = p_org and x.conversation_id = d.conversation_id and x.seq = d.from_seq limit 1) a
     )
     select from made
-    join lineage d on d.org_id = p_org and d.derived_id = made.id
-    where case when d.from_seq < 0 then not exists (
-          select from artifacts a
-          where a.org_id = p_org and a.conversation_id = d.conversation_id and a.seq = d.from_seq and a.state = 'live')
-        when d.to_seq is not null then not exists (
-          select from messages m
-          where m.org_id = p_org and m.conversation_id = d.conversation_id and m.seq = d.from_seq and m.state <> 'deleted'
-            -- What is inherited has no revision.
-            and m.revision = coalesce(d.revision, m.revision))
-        else exists (
-          select from conversations c where c.org_id = p_org and c.id = d.conversation_id and c.deleted) end);
+    cross join lateral (select l.* from lineage l where l.org_id = p_org and l.derived_id = made.id offset 0) d
+    where case when d.from_seq < 0 then (
+          select a.state = 'live' from artifacts a
+          where a.org_id = p_org and a.conversation_id = d.conversation_id and a.seq = d.from_seq limit 1)
+        when d.to_seq is not null then (
+          -- What is inherited has no revision.
+          select m.state <> 'deleted' and m.revision = coalesce(d.revision, m.revision) from messages m
+          where m.org_id = p_org and m.conversation_id = d.conversation_id and m.seq = d.from_seq limit 1)
+        else (
+          select not c.deleted from conversations c where c.org_id = p_org and c.id = d.conversation_id limit 1)
+      end is not true);
 end $$;
 
 -- An artifact is at least as sensitive as the most sensitive of what it was made from: fewer read what is for members.
@@ -48,8 +52,9 @@ language plpgsql stable as $$
 begin
   return (select case when bool_or(c.visibility = 'members') then 'members'
       when bool_or(c.visibility = 'project') then 'project' else 'organization' end
-    from lineage d join conversations c on c.org_id = p_org and c.id = d.conversation_id
-    where d.org_id = p_org and d.derived_id = p_derived);
+    from (select l.conversation_id from lineage l where l.org_id = p_org and l.derived_id = p_derived offset 0) d
+    cross join lateral (select x.visibility from conversations x
+      where x.org_id = p_org and x.id = d.conversation_id limit 1) c);
 end $$;
 
 -- What is said of an artifact beside its text.

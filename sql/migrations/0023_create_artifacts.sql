@@ -259,11 +259,12 @@ begin
   return case when found then 'deleted' else 'not_found' end;
 end $$;
 
--- Whose a text is of which a lineage tells: of a persona that the caller is registered for, or of none.
-create function earshot.serves_artifact(p_org bigint, p_artifact earshot.artifacts, p_personas text[]) returns boolean
+-- Whether an artifact that was saved in this turn, or in none, is one to be told of: of a persona that the caller is
+-- registered for, or of nobody.
+create function earshot.serves_artifact(p_org bigint, p_turn uuid, p_personas text[]) returns boolean
 language plpgsql stable as $$
 begin
-  return (p_artifact).turn_id is null or serves_turn(p_org, (p_artifact).turn_id, p_personas);
+  return p_turn is null or serves_turn(p_org, p_turn, p_personas);
 end $$;
 
 -- What a derived text was made from, of each source how it stands now. No text.
@@ -322,9 +323,10 @@ begin
   from (
     select a.*, c.external_id as home, f.how
     from derived_from(p_org, p_conversation, p_seq) f
-    join artifacts a on a.org_id = p_org and a.id = f.derived_id
-    join conversations c on c.org_id = p_org and c.id = a.conversation_id
-    where serves_artifact(p_org, a, p_personas)
+    cross join lateral (select a0.* from artifacts a0 where a0.org_id = p_org and a0.id = f.derived_id limit 1) a
+    cross join lateral (select c0.external_id from conversations c0
+      where c0.org_id = p_org and c0.id = a.conversation_id limit 1) c
+    where serves_artifact(p_org, a.turn_id, p_personas)
     order by a.created_at desc, a.id limit p_most + 1) x;
   select coalesce(jsonb_agg(jsonb_strip_nulls(jsonb_build_object('id', x.id, 'destination', x.place, 'how', x.how,
       'status', status_of(x.status, x.expires_at, x.acknowledge_by, p_now), 'at', rfc3339(x.moved_at), 'message', x.message_id))
@@ -333,8 +335,9 @@ begin
   from (
     select d.*, c.external_id as place, f.how, coalesce(d.acknowledged_at, d.released_at, d.proposed_at) as moved_at
     from derived_from(p_org, p_conversation, p_seq) f
-    join deliveries d on d.org_id = p_org and d.id = f.derived_id
-    join conversations c on c.org_id = p_org and c.id = d.destination_id
+    cross join lateral (select d0.* from deliveries d0 where d0.org_id = p_org and d0.id = f.derived_id limit 1) d
+    cross join lateral (select c0.external_id from conversations c0
+      where c0.org_id = p_org and c0.id = d.destination_id limit 1) c
     where serves_turn(p_org, d.turn_id, p_personas)
     order by moved_at desc, d.id limit p_most + 1) x;
   return jsonb_build_object(
@@ -369,7 +372,7 @@ begin
     from artifacts a
     join conversations c on c.org_id = org and c.id = a.conversation_id
     left join personas p on p.org_id = org and p.id = a.persona_id
-    where a.org_id = org and a.id = p_artifact and serves_artifact(org, a, p_personas)
+    where a.org_id = org and a.id = p_artifact and serves_artifact(org, a.turn_id, p_personas)
     union all
     select m.conversation_id, m.seq, m.delivery_id, jsonb_build_object('message',
         jsonb_strip_nulls(jsonb_build_object('conversation', c.external_id, 'seq', m.seq::text, 'id', m.external_id,

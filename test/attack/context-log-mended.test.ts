@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { holdOpen, whenBlocked } from '../http/blocked.ts';
 import { ok, openTestGateway, type TestGateway } from '../support/gateway.ts';
-import { entry, logOf, text, type TestLog } from '../support/log.ts';
+import { entry, logOf, messagesAmong, type TestLog, text } from '../support/log.ts';
 import type { TestOrganization, TestTurn } from '../support/organization.ts';
 
 // Attempts that once got something out of a log, or broke it, in the smallest form that did.
@@ -80,7 +80,7 @@ describe('through forks and places', () => {
     });
     const fork = await (await reader('ana')).fork('side');
     const seqs = async (of: TestLog) =>
-      ok(await of.compile()).provenance[0]?.sources?.map(({ seq }) => seq);
+      messagesAmong(ok(await of.compile()).provenance[0]?.sources).map(({ seq }) => seq);
     expect(await seqs(await reader('ben', fork))).toEqual(['1', '2']);
     expect(await seqs(await reader('stranger', fork))).toEqual(['2']);
   });

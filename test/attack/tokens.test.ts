@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { serve, type ServerType } from '@hono/node-server';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { createApp } from '../../gateway/app.ts';
-import { REFUSALS } from '../../policy/refusal.ts';
+import { recoveryBody, REFUSALS } from '../../policy/refusal.ts';
 import { holdOpen, whenBlocked, type HeldOpen } from '../http/blocked.ts';
 import { ok, openTestGateway, type TestGateway } from '../support/gateway.ts';
 import type { TestOrganization, TestTurn } from '../support/organization.ts';
@@ -139,7 +139,7 @@ function refusalOf(code: Attack['code'] | 'grant_revoked'): RawAnswer {
   const type = `urn:earshot:refusal:${page}:${code}`;
   return {
     ...{ status, code },
-    body: { type, title: sentence, status, detail: sentence, code, recovery },
+    body: { type, title: sentence, status, detail: sentence, code, ...recoveryBody(recovery) },
   };
 }
 

@@ -1,4 +1,5 @@
 import { runCompileBench } from './compile-bench.ts';
+import { runDeliveryBench } from './delivery-bench.ts';
 import { runGrantBench } from './grant-bench.ts';
 import { readOptions } from './options.ts';
 import { runScopeBench } from './scope-bench.ts';
@@ -9,6 +10,7 @@ import { runSessionBench } from './session-bench.ts';
 const BENCHES: Readonly<Record<string, (words: readonly string[]) => Promise<void>>> = {
   scope: (words) => runScopeBench(readOptions(words)),
   grant: (words) => runGrantBench(readOptions(words)),
+  delivery: (words) => runDeliveryBench(readOptions(words)),
   search: (words) => runSearchBench(readOptions(words)),
   sessions: (words) => runSessionBench(readOptions(words)),
   compile: (words) => runCompileBench(readOptions(words)),

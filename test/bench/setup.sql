@@ -69,6 +69,27 @@ begin
   return (select count(*) from visible_messages(1, bench_run.scope_of(p_destination)));
 end $$;
 
+-- Messages that everyone there may have, those of the place itself apart: the private ones first, and so many of one conversation
+-- at most.
+create function bench_run.messages_in_scope(p_destination bigint, p_each integer, p_limit integer)
+returns table (conversation_id bigint, seq bigint, revision bigint)
+language plpgsql volatile security definer set search_path = earshot, pg_temp as $$
+declare
+  found earshot.scope := bench_run.scope_of(p_destination);
+begin
+  return query
+  select m.conversation_id, m.seq::bigint, m.revision::bigint
+  from in_scope(1, found) s
+  join conversations c on c.org_id = 1 and c.id = s.conversation_id
+  cross join lateral (
+    select x.conversation_id, x.seq, x.revision from messages x
+    where x.org_id = 1 and x.conversation_id = s.conversation_id and x.seq >= s.floor and x.state <> 'deleted'
+      and x.delivery_id is null and may_leave(x)
+    order by x.seq limit p_each) m
+  where s.conversation_id <> p_destination
+  order by c.visibility = 'organization', m.conversation_id, m.seq limit p_limit;
+end $$;
+
 create function bench_run.turn_scope_size(p_destination bigint, p_extent text) returns integer
 language plpgsql volatile security definer set search_path = earshot, pg_temp as $$
 declare
@@ -98,7 +119,7 @@ declare
 begin
   revoke execute on all functions in schema bench_run from public;
   foreach signature in array array['nothing(bigint)', 'scope_size(bigint)', 'scope_rows(bigint)', 'scope_messages(bigint)',
-    'turn_scope_size(bigint, text)', 'live_code(bytea)'] loop
+    'messages_in_scope(bigint, integer, integer)', 'turn_scope_size(bigint, text)', 'live_code(bytea)'] loop
     foreach setting in array (select proconfig from pg_proc where oid = 'earshot.call_tool'::regproc) loop
       execute format('alter function bench_run.%s set %s', signature, regexp_replace(setting, '=', ' to '));
     end loop;

@@ -1,6 +1,7 @@
 import type { AudienceGroup } from './audiences.ts';
 import { caseName } from './earshot-scope.ts';
 import { DURABLE, PRIMARY_KEY, SECURED } from './floor.ts';
+import { proposeName, releaseName, type Answering } from './delivery-cases.ts';
 import { liveCheckName, PROPOSE, RELEASE, retrieveName } from './grant-cases.ts';
 import { PLAIN_HTTP, TOOL_OVERHEAD } from './http-cases.ts';
 import type { Measurement } from './measurement.ts';
@@ -62,6 +63,8 @@ export const RETRIEVALS: Bound = {
   groups: ['guest5', 'guest20', 'project5'],
   target: [10, 20],
 };
+/** What a delivery may cost over one durable insert, with no more readers and rows than that. */
+export const DELIVERIES = { readers: 20, rows: 50, target: [6, 10] } as const;
 export const POWER = ['pow2', 'pow5', 'pow20'];
 /** Beyond what they share, everything that is open to the organization is in the scope of these. */
 export const LARGE = ['uni5', 'squad5', 'squad20', ...POWER];
@@ -104,7 +107,7 @@ export function judge(
         [5],
       );
     }),
-    ...[PROPOSE, RELEASE].map((name) => ratio(name, find(name), find(DURABLE), [6, 10])),
+    ...[PROPOSE, RELEASE].map((name) => ratio(name, find(name), find(DURABLE), DELIVERIES.target)),
     judged(
       'HTTP of a tool call, its statement apart',
       `× ${PLAIN_HTTP}`,
@@ -112,6 +115,18 @@ export function judge(
       [1.5],
     ),
   ];
+}
+
+/** The figures of deliveries that have a target. */
+export function judgeDeliveries(
+  find: (name: string) => Measurement,
+  answering: readonly Pick<Answering, 'group' | 'rows'>[],
+): Judged[] {
+  const { readers, rows, target } = DELIVERIES;
+  return answering
+    .filter((one) => one.group.size <= readers && one.rows <= rows)
+    .flatMap((one) => [proposeName(one), releaseName(one)])
+    .map((name) => ratio(name, find(name), find(DURABLE), target));
 }
 
 function ratio(

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { createClient, type Client, type ClientOptions } from '../../client/client.ts';
-import { recover, type ClientRefusal } from '../../client/client-refusal.ts';
+import type { ClientRefusal } from '../../client/client-refusal.ts';
 import { RETRIES, waitAfter } from '../../client/retry.ts';
 import { REFUSALS, type RefusalCode } from '../../policy/refusal.ts';
 import { problemReply, startFakeServer, type FakeServer, type Reply } from './fake-server.ts';
@@ -64,9 +64,21 @@ const REPEATED: readonly Route[] = [
   ['POST /v1/tools/list_conversations', (client) => client.listConversations('grant', {})],
   ['POST /v1/deliveries', (client) => client.propose('grant', { destination: 'x', payload: 'y' })],
   [`GET /v1/deliveries/${ID}`, (client) => client.showDelivery(ofDelivery)],
+  ['GET /v1/deliveries', (client) => client.listDeliveries({ organization, status: 'held' })],
   [
     `POST /v1/deliveries/${ID}/acknowledge`,
-    (client) => client.acknowledge({ ...ofDelivery, outcome: 'delivered' }),
+    (client) => client.acknowledgeDelivery({ ...ofDelivery, outcome: 'delivered' }),
+  ],
+  [
+    `POST /v1/deliveries/${ID}/approve`,
+    (client) => client.approveDelivery({ ...ofDelivery, payloadSha256: 'f'.repeat(64) }),
+  ],
+  [`POST /v1/deliveries/${ID}/discard`, (client) => client.discardDelivery(ofDelivery)],
+  ['POST /v1/artifacts', (client) => client.saveArtifact('grant', { kind: 'draft', text: 'x' })],
+  [`GET /v1/artifacts/${ID}`, (client) => client.readArtifact('grant', { artifact: ID })],
+  [
+    `POST /v1/artifacts/${ID}/releases`,
+    (client) => client.askRelease('grant', { artifact: ID, destination: 'room' }),
   ],
 ];
 const ONCE: readonly Route[] = [
@@ -75,8 +87,9 @@ const ONCE: readonly Route[] = [
   [`POST /v1/turns/${TURN}/stop`, (client) => client.stop(ofTurn)],
   [
     `POST /v1/deliveries/${ID}/release`,
-    (client) => client.release({ ...ofDelivery, clearance: 'eyJ' }),
+    (client) => client.releaseDelivery({ ...ofDelivery, clearance: 'eyJ' }),
   ],
+  ['POST /v1/deliveries/claim', (client) => client.claimDeliveries({ organization, worker: 'w' })],
 ];
 
 describe('a failure that may pass', () => {
@@ -147,7 +160,8 @@ describe('the wait between two tries', () => {
 describe('a refusal', () => {
   test('of the gateway carries what the gateway said', async () => {
     const changes = { added: 1, gone: 0, floorsMoved: 0 };
-    const more = { recovery: 'ask_owner', decision: 'd1', changes };
+    const who = { recoveryOwner: 'source_owner', next: 'owner_release' };
+    const more = { recovery: 'ask_owner', ...who, decision: 'd1', changes };
     server.script('POST /v1/tools/search', problemReply(409, 'source_revoked', more));
     expect(await clientOf().search('grant', { query: 'x' })).toEqual({
       ok: false,
@@ -217,21 +231,38 @@ describe('a success that is not what was asked for is refused', () => {
     expect(await propose({ clearance: undefined })).toMatchObject(refused);
     expect(await propose({ status: 'sent' })).toMatchObject(refused);
   });
-});
 
-describe('what to do next', () => {
-  test.each([
-    [{ status: 'cleared' }, undefined],
-    [{ status: 'delivered' }, undefined],
-    [{ status: 'held', recovery: 'rebuild' }, 'rebuild'],
-    [{ status: 'held', recovery: 'ask_owner' }, 'ask_owner'],
-    [{ status: 'held', recovery: 'something' }, 'stop'],
-    [{ status: 'held' }, 'stop'],
-    [{ status: 'released' }, 'reconcile'],
-    [{ status: 'reconciling' }, 'reconcile'],
-    [{ status: 'failed' }, 'rebuild'],
-    [{ status: 'discarded' }, 'stop'],
-  ])('about a delivery that is %j is %j', (delivery, recovery) => {
-    expect(recover(delivery)).toBe(recovery);
+  test('a clearance that is missing, but for what is queued', async () => {
+    const payload = 'The launch is on Friday.';
+    const cleared = {
+      id: ID,
+      status: 'cleared',
+      destination: 'thread',
+      payloadSha256: '34a4f6ab54d3522439793f43822f3e923f0afe25ea9002d4e8166b9ce949fdef',
+      expiresAt: 'soon',
+    };
+    const propose = async (wishes: object, more: object = {}) => {
+      server.script('POST /v1/deliveries', { status: 200, json: { ...cleared, ...more } });
+      return clientOf().propose('grant', { destination: 'thread', payload, ...wishes });
+    };
+    const accepted = { ok: true, value: { status: 'cleared' } };
+    for (const wishes of [{ queue: true }, { sendAt: 'soon' }, { approval: true }]) {
+      expect(await propose(wishes)).toMatchObject(accepted);
+    }
+    // The persona's facts asked for it.
+    expect(await propose({}, { approval: { by: 'operator' } })).toMatchObject(accepted);
+    expect(await propose({})).toMatchObject({ ok: false, code: 'malformed_answer' });
+    expect(await propose({ queue: false })).toMatchObject({ ok: false });
+  });
+
+  test('a saved text of other bytes', async () => {
+    const saved = { id: ID, kind: 'draft', createdAt: 'now', decision: 'd1' };
+    const save = async (textSha256: string) => {
+      server.script('POST /v1/artifacts', { status: 200, json: { ...saved, textSha256 } });
+      return clientOf().saveArtifact('grant', { kind: 'draft', text: 'x' });
+    };
+    const sha256 = '2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881';
+    expect(await save(sha256)).toMatchObject({ ok: true, value: { textSha256: sha256 } });
+    expect(await save('f'.repeat(64))).toMatchObject({ code: 'malformed_answer' });
   });
 });

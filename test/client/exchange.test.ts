@@ -215,7 +215,7 @@ describe('the place of a gateway', () => {
     server.script(VERSION, sound);
     const client = clientOf();
     await client.showTurn({ organization: id, turnId: id });
-    await client.release({ organization: id, deliveryId: id, clearance: 'x' });
+    await client.releaseDelivery({ organization: id, deliveryId: id, clearance: 'x' });
     await client.callTool('grant', id, {}, { safeParse: () => ({}) } as never);
     for (const { route } of server.requests) {
       expect(route).toContain(encodeURIComponent(id));

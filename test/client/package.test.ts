@@ -59,13 +59,21 @@ test('its subpaths are there by their names, and nothing of it by another', asyn
 
 test('its types hold without those of Node.js', { timeout: 120_000 }, async () => {
   const script = `
-    import { createClient, runTurn, type TurnOutcome } from 'earshot/client';
-    import { createEndpoint, keysAt, memoryJournal, type Endpoint } from 'earshot/delivery';
+    import { createClient, recoveryOf, runTurn, type TurnOutcome } from 'earshot/client';
+    import { createEndpoint, createWorker, keysAt, memoryJournal, type Endpoint } from 'earshot/delivery';
     const client = createClient({ baseUrl: 'http://localhost:8787', token: 'token' });
-    export const endpoint: Endpoint = createEndpoint({
-      client, organization: 'acme', issuer: 'earshot', keys: keysAt(client.server),
-      journal: memoryJournal(), send: async ({ payload }) => ({ outcome: 'delivered', message: payload }),
-    });
+    const parts = {
+      client, organization: 'acme', issuer: 'earshot', keys: keysAt(client.server), journal: memoryJournal(),
+      send: async ({ payload }: { payload: string }) => ({ outcome: 'delivered', message: payload }) as const,
+    };
+    export const endpoint: Endpoint = createEndpoint(parts);
+    export const running = createWorker({ ...parts, worker: 'one' }).run(new AbortController());
+    export async function byWhom(): Promise<string | undefined> {
+      const stopped = await outcome;
+      if (stopped.ok) return stopped.kind === 'queued' ? stopped.delivery.sendAt : undefined;
+      const step = recoveryOf(stopped);
+      return step?.action === 'ask_owner' ? step.destination : step?.by;
+    }
     export const outcome: Promise<TurnOutcome> = runTurn(
       client,
       { organization: 'acme', persona: 'assistant', destination: 'thread', requester: 'ana',

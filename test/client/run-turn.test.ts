@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import type { Grant } from '../../client/answer-shape.ts';
+import type { Cleared, Grant } from '../../client/answer-shape.ts';
 import type { ClientOptions, TurnRequest } from '../../client/client.ts';
-import { runTurn, type Agent, type Cleared, type RunOptions } from '../../client/run-turn.ts';
+import { runTurn, type Agent, type RunOptions } from '../../client/run-turn.ts';
 import { sessionIdFor } from '../../policy/session-id.ts';
 import { openTestGateway, type TestGateway } from '../support/gateway.ts';
 import type { TestOrganization } from '../support/organization.ts';
@@ -183,7 +183,7 @@ describe('when somebody joins', () => {
     const deliver = async ({ id, clearance }: Cleared) => {
       if (released.length === 0 && (await deliveries()).length === 1) await joins('cleo');
       const name = { organization: acme.name, deliveryId: id };
-      const answer = await endpoint.release({ ...name, clearance });
+      const answer = await endpoint.releaseDelivery({ ...name, clearance });
       if (!answer.ok) return answer;
       released.push(answer.value.payload);
       return { ok: true } as const;
@@ -363,6 +363,7 @@ describe('a persona', () => {
       custody: 'service',
       status: 'active',
       designated: true,
+      approval: 'none',
     });
     expect((await told(other)).code).toBe('not_found');
     expect((await told(gateway.tokens.ingest)).code).toBe('not_permitted');

@@ -4,14 +4,12 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { Client } from '../../client/client.ts';
 import { refuseLocally } from '../../client/client-refusal.ts';
 import { keysOf, type ClearanceKeys } from '../../delivery/clearance-check.ts';
-import {
-  createEndpoint,
-  type EndpointOptions,
-  type OutgoingMessage,
-} from '../../delivery/endpoint.ts';
+import type { OutgoingEdit, OutgoingMessage, SendResult } from '../../delivery/carrier.ts';
+import { createEndpoint, type EndpointOptions } from '../../delivery/endpoint.ts';
 import { memoryJournal, type Journal } from '../../delivery/journal.ts';
 import { deliverCleared, type DeliveryVariables } from '../../delivery/middleware.ts';
 import { clientOf } from '../client/bridge-gateway.ts';
+import { steppedClock } from '../client/stepped-clock.ts';
 import { ok, openTestGateway, type TestGateway } from '../support/gateway.ts';
 import type { TestOrganization, TestTurn } from '../support/organization.ts';
 
@@ -66,14 +64,14 @@ async function clear(payload = 'The launch is on Friday.') {
 const statusOf = async (id: string) => (await acme.delivery(id)).status;
 
 /** A client that loses the answer of a call, after or before it reached the gateway. */
-function losing(call: 'release' | 'acknowledge', reached: boolean): Client {
+function losing(call: 'releaseDelivery' | 'acknowledgeDelivery', reached: boolean): Client {
   let lost = false;
   return {
     ...client,
-    [call]: async (...args: Parameters<Client['release']>) => {
-      if (lost) return (client[call] as Client['release'])(...args);
+    [call]: async (...args: Parameters<Client['releaseDelivery']>) => {
+      if (lost) return (client[call] as Client['releaseDelivery'])(...args);
       lost = true;
-      if (reached) await (client[call] as Client['release'])(...args);
+      if (reached) await (client[call] as Client['releaseDelivery'])(...args);
       return refuseLocally('no_answer', 'retry');
     },
   };
@@ -196,11 +194,13 @@ describe('a release that is refused sends nothing', () => {
 
   test('when the gateway hands out other bytes than were cleared', async () => {
     const { id, clearance } = await clear();
-    const release: Client['release'] = async (...args) => {
-      const released = await client.release(...args);
+    const releaseDelivery: Client['releaseDelivery'] = async (...args) => {
+      const released = await client.releaseDelivery(...args);
       return released.ok ? { ok: true, value: { ...released.value, payload: 'other' } } : released;
     };
-    const outcome = await endpoint({ client: { ...client, release } }).deliver({ clearance });
+    const outcome = await endpoint({ client: { ...client, releaseDelivery } }).deliver({
+      clearance,
+    });
     expect(outcome).toMatchObject({ code: 'payload_mismatch' });
     expect(sent).toEqual([]);
     expect(await statusOf(id)).toBe('failed');
@@ -210,7 +210,7 @@ describe('a release that is refused sends nothing', () => {
 describe('what breaks off is settled from the endpoint’s own record', () => {
   test('a release that never arrived may be asked for again', async () => {
     const { id, clearance } = await clear();
-    const one = endpoint({ client: losing('release', false) });
+    const one = endpoint({ client: losing('releaseDelivery', false) });
     expect(await one.deliver({ clearance })).toMatchObject({ ok: false, code: 'no_answer' });
     expect(await one.reconcile()).toMatchObject([{ outcome: 'open' }]);
     expect(await one.deliver({ clearance })).toMatchObject({ ok: true, deliveryId: id });
@@ -219,7 +219,7 @@ describe('what breaks off is settled from the endpoint’s own record', () => {
 
   test('a release whose answer was lost is failed, and a second one hands out nothing', async () => {
     const { id, clearance } = await clear();
-    const one = endpoint({ client: losing('release', true) });
+    const one = endpoint({ client: losing('releaseDelivery', true) });
     expect(await one.deliver({ clearance })).toMatchObject({ ok: false, code: 'no_answer' });
     expect(await one.deliver({ clearance })).toMatchObject({
       code: 'already_released',
@@ -232,7 +232,7 @@ describe('what breaks off is settled from the endpoint’s own record', () => {
 
   test('after a crash behind the release, the delivery is failed: nothing was sent', async () => {
     const { id, clearance } = await clear();
-    await endpoint({ client: losing('release', true) }).deliver({ clearance });
+    await endpoint({ client: losing('releaseDelivery', true) }).deliver({ clearance });
     expect(await endpoint().reconcile()).toMatchObject([{ outcome: 'failed' }]);
     expect(await statusOf(id)).toBe('failed');
     expect(await endpoint().reconcile()).toEqual([]);
@@ -240,7 +240,7 @@ describe('what breaks off is settled from the endpoint’s own record', () => {
 
   test('after a crash before the release, an answer that was held is dropped', async () => {
     const { id, clearance } = await clear();
-    await endpoint({ client: losing('release', false) }).deliver({ clearance });
+    await endpoint({ client: losing('releaseDelivery', false) }).deliver({ clearance });
     await gateway.owner`update earshot.deliveries set expires_at = now() where id = ${id}`;
     expect(await endpoint().reconcile()).toMatchObject([{ outcome: 'dropped' }]);
     expect(await journal.all()).toEqual([]);
@@ -283,7 +283,7 @@ describe('what breaks off is settled from the endpoint’s own record', () => {
     'an acknowledgement that was lost (reached the gateway: %s) is made up for',
     async (reached) => {
       const { id, clearance } = await clear();
-      const one = endpoint({ client: losing('acknowledge', reached) });
+      const one = endpoint({ client: losing('acknowledgeDelivery', reached) });
       expect(await one.deliver({ clearance })).toMatchObject({ ok: true, acknowledged: false });
       expect(await endpoint().reconcile()).toMatchObject([{ outcome: 'delivered' }]);
       expect(await statusOf(id)).toBe('delivered');
@@ -297,6 +297,70 @@ describe('what breaks off is settled from the endpoint’s own record', () => {
     expect(await endpoint({ send }).deliver({ clearance })).toMatchObject({ code: 'send_failed' });
     expect(await statusOf(id)).toBe('failed');
   });
+});
+
+describe('an edit of an answer', () => {
+  async function clearEdit() {
+    const { id: edits, clearance } = await clear();
+    expect(await endpoint().deliver({ clearance })).toMatchObject({ ok: true, message: 'm1' });
+    sent = [];
+    return ok(await turn.propose('The launch is on Monday.', { edits }));
+  }
+
+  test('is made in its message, and is reported without another', async () => {
+    const { id, clearance = '' } = await clearEdit();
+    const edited: OutgoingEdit[] = [];
+    const edit: EndpointOptions['edit'] = (outgoing) => {
+      edited.push(outgoing);
+      return Promise.resolve({ outcome: 'delivered' });
+    };
+    expect(await endpoint({ edit }).deliver({ clearance })).toMatchObject({
+      ok: true,
+      message: 'm1',
+      acknowledged: true,
+    });
+    expect(edited).toMatchObject([{ payload: 'The launch is on Monday.', message: 'm1' }]);
+    expect([sent, await statusOf(id)]).toEqual([[], 'delivered']);
+  });
+
+  test('is never sent as a message of its own', async () => {
+    const { id, clearance = '' } = await clearEdit();
+    expect(await endpoint().deliver({ clearance })).toMatchObject({
+      code: 'edits_unsupported',
+      recovery: 'correct',
+    });
+    expect([sent, await statusOf(id), await journal.all()]).toEqual([[], 'failed', []]);
+  });
+});
+
+test('a platform is waited for as long as it may take, and heard also after that', async () => {
+  const { id, clearance } = await clear();
+  const clock = steppedClock();
+  let answer: (result: SendResult) => void = () => {};
+  let given: AbortSignal | undefined;
+  const send: EndpointOptions['send'] = (_, signal) => {
+    given = signal;
+    return new Promise((resolve) => (answer = resolve));
+  };
+  const one = endpoint({ send, clock, sendSeconds: 30 });
+  const outcome = one.deliver({ clearance });
+  await clock.untilWaiting();
+  expect(given?.aborted).toBe(false);
+  clock.pass(30_000);
+  expect(await outcome).toMatchObject({ code: 'send_unknown', recovery: 'reconcile' });
+  expect(given?.aborted).toBe(true);
+  expect(await one.deliver({ clearance })).toMatchObject({ code: 'already_released' });
+  expect(await one.reconcile()).toEqual([]);
+  answer({ outcome: 'delivered', message: 'm1' });
+  await expect.poll(() => statusOf(id), { timeout: 20_000 }).toBe('delivered');
+});
+
+test('what is queued is not for whoever has a clearance: it is fenced, and stays claimed', async () => {
+  const { id } = ok(await turn.propose('The launch is on Friday.', { queue: true }));
+  const [claimed] = await acme.claim();
+  const outcome = await endpoint().deliver({ clearance: claimed?.clearance ?? '' });
+  expect(outcome).toMatchObject({ from: 'gateway', code: 'fenced' });
+  expect([sent, await journal.all(), await statusOf(id)]).toEqual([[], [], 'claimed']);
 });
 
 describe('the route of an endpoint', () => {

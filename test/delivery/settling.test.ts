@@ -61,7 +61,10 @@ async function clear(payload = 'The launch is on Friday.') {
 const statusOf = async (id: string) => (await acme.delivery(id)).status;
 const unanswered = () => Promise.resolve(refuseLocally('no_answer', 'retry'));
 /** A client whose call never reaches the gateway. */
-const without = (call: 'acknowledge' | 'release'): Client => ({ ...client, [call]: unanswered });
+const without = (call: 'acknowledgeDelivery' | 'releaseDelivery'): Client => ({
+  ...client,
+  [call]: unanswered,
+});
 /** A platform that was called and gave no answer. */
 const crashing: Partial<EndpointOptions> = {
   send: () => Promise.reject(new Error('the process is gone')),
@@ -72,18 +75,18 @@ describe('what is left open', () => {
     const first = await clear('first');
     const second = await clear('second');
     await endpoint(crashing).deliver({ clearance: first.clearance });
-    await endpoint({ client: without('release') }).deliver(second);
+    await endpoint({ client: without('releaseDelivery') }).deliver(second);
     expect((await journal.all()).map(({ state }) => state)).toEqual(['sending', 'releasing']);
 
     // Its acknowledgement is lost, so that only the endpoint knows.
     let lost = false;
-    const acknowledge: Client['acknowledge'] = (...args) => {
-      if (lost) return client.acknowledge(...args);
+    const acknowledgeDelivery: Client['acknowledgeDelivery'] = (...args) => {
+      if (lost) return client.acknowledgeDelivery(...args);
       lost = true;
       return unanswered();
     };
     const one = endpoint({
-      client: { ...client, acknowledge },
+      client: { ...client, acknowledgeDelivery },
       find: async () => {
         expect(await one.deliver(second)).toMatchObject({ ok: true, acknowledged: false });
         return undefined;
@@ -101,7 +104,7 @@ describe('what is left open', () => {
     const first = await clear('first');
     const second = await clear('second');
     await endpoint(crashing).deliver(first);
-    await endpoint({ client: without('acknowledge') }).deliver(second);
+    await endpoint({ client: without('acknowledgeDelivery') }).deliver(second);
     const find = () => Promise.reject(new Error('the platform is down'));
     expect(await endpoint({ find }).reconcile()).toMatchObject([
       { entry: { deliveryId: first.id }, outcome: 'open' },
@@ -125,7 +128,9 @@ describe('what is left open', () => {
   test('is failed where the platform took nothing, though the gateway could not be told then', async () => {
     const { id, clearance } = await clear();
     const send = () => Promise.resolve({ outcome: 'failed' as const });
-    const refused = await endpoint({ client: without('acknowledge'), send }).deliver({ clearance });
+    const refused = await endpoint({ client: without('acknowledgeDelivery'), send }).deliver({
+      clearance,
+    });
     expect(refused).toMatchObject({ code: 'send_failed', recovery: 'rebuild' });
     expect(await statusOf(id)).toBe('released');
     // Nobody has to ask the platform.
@@ -139,7 +144,7 @@ describe('a clearance that is used again', () => {
   test('after its answer was sent is never taken for one that was not', async () => {
     const { id, clearance } = await clear();
     expect(await endpoint().deliver({ clearance })).toMatchObject({ ok: true });
-    const lost = endpoint({ client: without('release') });
+    const lost = endpoint({ client: without('releaseDelivery') });
     expect(await lost.deliver({ clearance })).toMatchObject({ code: 'no_answer' });
     expect(await endpoint().deliver({ clearance })).toMatchObject({
       code: 'already_released',

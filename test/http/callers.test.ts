@@ -68,6 +68,19 @@ const call = async (token: string, organization = 'acme') => {
   return code ?? status;
 };
 
+test('a token of the local issuer may leave scopes of its client out, and adds none', async () => {
+  const { keys, config } = gateway.gateway;
+  await register('both');
+  await register('less', { scopes: ['bridge'] });
+  const asked = async (id: string, scopes?: readonly ClientScope[]) =>
+    call(await signCaller(keys, config.issuer, id, 60, scopes));
+  expect(await asked('both')).toBe(200);
+  expect(await asked('both', ['operator'])).toBe(200);
+  expect(await asked('both', ['bridge'])).toBe('not_permitted');
+  expect(await asked('both', [])).toBe('not_permitted');
+  expect(await asked('less', ['operator', 'ingest'])).toBe('not_permitted');
+});
+
 describe('a client of a configured issuer', () => {
   let subject: string;
   let count = 0;

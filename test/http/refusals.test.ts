@@ -288,6 +288,9 @@ test('a refusal that revokes is recorded with why, and without content', async (
 
   const changes = { added: 1, gone: 0, floorsMoved: 0 };
   expect(rows).toEqual([
-    { verdict: 'refused', code: 'audience_changed', tool: 'search', items: 0, detail: { changes } },
+    {
+      ...{ verdict: 'refused', code: 'audience_changed', tool: 'search', items: 0 },
+      detail: { changes, mode: 'thread' },
+    },
   ]);
 });

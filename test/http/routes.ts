@@ -1,6 +1,7 @@
 import { ok, type TestGateway } from '../support/gateway.ts';
 import { logOf } from '../support/log.ts';
 import type { Delivery, TestOrganization, TestTurn } from '../support/organization.ts';
+import { askAna, saveDraft } from './release-house.ts';
 
 /** A request that every route accepts as it is, for tests to spoil in one place. */
 export interface SoundRequest {
@@ -9,7 +10,7 @@ export interface SoundRequest {
   readonly route: string;
   readonly path: string;
   readonly token: string;
-  /** The scopes of which a caller needs one; none where a grant is asked for. */
+  /** The scopes of which a caller needs one; none where a grant or a person's token is asked for. */
   readonly scopes: readonly ('bridge' | 'deliver' | 'ingest' | 'operator')[];
   readonly key?: string;
   readonly json?: Readonly<Record<string, unknown>>;
@@ -21,7 +22,15 @@ export interface Surroundings {
   readonly gateway: TestGateway;
   readonly acme: TestOrganization;
   readonly turn: TestTurn;
+  /** The decision of a search. */
+  readonly decision: string;
   readonly delivery: Delivery;
+  /** One that waits for an approval. */
+  readonly waiting: Delivery;
+  /** A release that a person is asked for, and that person's token. */
+  readonly asked: Awaited<ReturnType<typeof askAna>>;
+  /** The id of an artifact that nothing else is about. */
+  readonly saved: string;
   /** The id of an entry in the log of the turn's session. */
   readonly entry: string;
   /** Which entries a summary of it alone is of, as its input says. */
@@ -32,10 +41,11 @@ export interface Surroundings {
 
 /** An organization with a running turn and a cleared delivery, for the requests to name. */
 export async function surroundingsOf(gateway: TestGateway): Promise<Surroundings> {
+  await gateway.organization('spare');
   const acme = await gateway.organization('acme');
   await acme.users('ana', 'ben');
   await acme.facts({ fact: 'project', id: 'apollo' });
-  await acme.conversation('thread', ['ana', 'ben'], { aiThread: true });
+  await acme.conversation('thread', ['ana', 'ben'], { aiThread: true, owner: 'ana' });
   await acme.put('conversations/thread/messages/m1', {
     author: { user: 'ana' },
     body: 'which canary',
@@ -43,22 +53,29 @@ export async function surroundingsOf(gateway: TestGateway): Promise<Surroundings
   });
   const request = { destination: 'thread', requester: 'ana', trigger: '1' };
   const turn = await acme.turn(request);
-  await turn.search('canary');
+  const { decision } = ok(await turn.tool('search', { query: 'canary' }));
   const { body: delivery } = await turn.propose('the canary sang');
+  const { body: waiting } = await turn.propose('the canary waits', { approval: true });
+  const asked = await askAna(gateway, acme, turn);
   const log = logOf(gateway, turn);
   const [entry = ''] = await log.append({
     ...{ role: 'agent', participant: 'assistant', blocks: [{ type: 'text', text: 'canary' }] },
   });
   const { state = '' } = ok(await log.summaryInput(entry, entry));
   const { session: fork } = await log.fork('aside');
-  return { gateway, acme, turn, delivery, entry, state, fork };
+  const { id: saved } = await saveDraft(gateway, turn, 'canaries sing');
+  return { gateway, acme, turn, decision, delivery, waiting, asked, saved, entry, state, fork };
 }
 
 /** One sound request for each route that asks who calls. */
 export function soundRequests({
   gateway,
   turn,
+  decision,
   delivery,
+  waiting,
+  asked,
+  saved,
   entry,
   state,
   fork,
@@ -217,7 +234,32 @@ export function soundRequests({
     {
       ...{ method: 'POST', route: '/v1/deliveries', path: '/v1/deliveries', token: grant.token },
       ...{ key: 'sound', scopes: [] },
-      json: { destination: 'thread', payload: 'another', contentType: 'text/plain' },
+      json: {
+        ...{ destination: 'thread', payload: 'another', contentType: 'text/plain' },
+        ...{ queue: true, sendAt: '2026-01-01T00:00:00Z', approval: false },
+      },
+    },
+    {
+      ...{ method: 'GET', route: '/v1/deliveries', token: deliver },
+      path: '/v1/deliveries?organization=acme&status=cleared&destination=thread&limit=3',
+      scopes: ['bridge', 'deliver', 'operator'],
+    },
+    {
+      ...{ method: 'POST', route: '/v1/deliveries/claim', path: '/v1/deliveries/claim' },
+      ...{ token: deliver, scopes: ['deliver'] },
+      json: { organization, worker: 'one', destinations: ['thread'], limit: 1, leaseSeconds: 30 },
+    },
+    {
+      ...{ method: 'POST', route: '/v1/deliveries/{delivery}/approve', token: operator },
+      path: `/v1/deliveries/${waiting.id}/approve`,
+      scopes: ['operator'],
+      json: { organization, payloadSha256: waiting.payloadSha256 },
+    },
+    {
+      ...{ method: 'POST', route: '/v1/deliveries/{delivery}/discard', token: operator },
+      path: `/v1/deliveries/${waiting.id}/discard`,
+      scopes: ['bridge', 'operator'],
+      json: { organization },
     },
     {
       method: 'GET',
@@ -226,8 +268,53 @@ export function soundRequests({
       token: deliver,
       scopes: ['bridge', 'deliver', 'operator'],
     },
+    {
+      ...{ method: 'POST', route: '/v1/artifacts', path: '/v1/artifacts', token: grant.token },
+      ...{ key: 'sound', scopes: [] },
+      json: { kind: 'memory', title: 'A bird', text: 'it sang', contentType: 'text/plain' },
+    },
+    {
+      ...{ method: 'GET', route: '/v1/artifacts/{artifact}', token: grant.token, scopes: [] },
+      path: `/v1/artifacts/${asked.draft.id}`,
+    },
+    {
+      ...facts('POST', '/artifacts', `${place}/artifacts`),
+      ...{ scopes: ['ingest'], key: 'asserted' },
+      json: {
+        ...{ kind: 'note', text: 'it sang there', contentType: 'text/markdown' },
+        sources: [{ conversation: 'thread', seq: '1' }],
+      },
+    },
+    {
+      ...{ method: 'GET', route: '/v1/artifacts/{artifact}/lineage', token: operator },
+      path: `/v1/artifacts/${asked.draft.id}/lineage?organization=acme`,
+      scopes: ['ingest', 'operator'],
+    },
+    {
+      ...{ method: 'GET', route: '/v1/lineage', token: operator },
+      path: '/v1/lineage?organization=acme&conversation=thread&seq=1',
+      scopes: ['ingest', 'operator'],
+    },
+    {
+      ...{ method: 'POST', route: '/v1/artifacts/{artifact}/releases', token: grant.token },
+      path: `/v1/artifacts/${asked.draft.id}/releases`,
+      ...{ key: 'sound', scopes: [], json: { destination: 'hall' } },
+    },
+    {
+      ...{ method: 'GET', route: '/v1/releases', token: asked.person, scopes: [] },
+      path: '/v1/releases?organization=acme&limit=3',
+    },
+    ...(['approve', 'refuse'] as const).map((step) => ({
+      ...{ method: 'POST', route: `/v1/releases/{release}/${step}`, token: asked.person },
+      path: `/v1/releases/${asked.release}/${step}`,
+      scopes: [],
+      json: { organization, ...(step === 'approve' && { textSha256: asked.draft.textSha256 }) },
+    })),
     ofDelivery('release', { clearance: delivery.clearance, shownReaders: ['ana', 'ben'] }),
-    ofDelivery('acknowledge', { outcome: 'delivered', message: 'm2' }),
+    {
+      ...ofDelivery('acknowledge', { outcome: 'delivered', message: 'm2' }),
+      scopes: ['deliver', 'operator'],
+    },
     {
       ...{ method: 'POST', route: '/v1/turns', path: '/v1/turns', token: bridge, key: 'sound' },
       scopes: ['bridge'],
@@ -269,6 +356,8 @@ export function soundRequests({
       json: { organization },
     },
     operated('PUT', '', place, { status: 'active', guard: 'running', policyRevision: '2' }),
+    operated('DELETE', '', '/v1/organizations/spare?confirm=spare'),
+    operated('POST', '/decisions/{decision}/replay', `${place}/decisions/${decision}/replay`),
     operated('PUT', '/guard', `${place}/guard`, { guard: 'running' }),
     operated('PUT', '/stops/{kind}/{id}', `${place}/stops/persona/other`, { reason: 'none' }),
     operated('DELETE', '/stops/{kind}/{id}', `${place}/stops/persona/other`),
@@ -276,7 +365,7 @@ export function soundRequests({
       ...{ kind: 'member', status: 'active', name: 'Cleo' },
     }),
     facts('PUT', '/personas/{persona}', `${place}/personas/other`, {
-      ...{ custody: 'service', status: 'active', designated: true },
+      ...{ custody: 'service', status: 'active', designated: true, approval: 'elsewhere' },
     }),
     facts('PUT', '/projects/{project}', `${place}/projects/hermes`, {
       ...{ status: 'active', admitsGuests: false, members: ['ana'] },
@@ -320,6 +409,11 @@ export function soundRequests({
       path: '/v1/explain?organization=acme&destination=thread&source=thread&requester=ana&persona=assistant',
       token: operator,
       scopes: ['operator'],
+    },
+    {
+      ...{ method: 'DELETE', route: '/v1/artifacts/{artifact}', token: ingest },
+      path: `/v1/artifacts/${saved}?organization=acme`,
+      scopes: ['ingest', 'operator'],
     },
     facts('PUT', '/sources/{source}', `${place}/sources/host`, { maxAgeSeconds: 3600 }),
     facts('POST', '/sources/{source}/confirm', `${place}/sources/host/confirm`),

@@ -1,5 +1,13 @@
 import { describe, expect, test } from 'vitest';
-import { isRefusalCode, refuse, REFUSALS, type RefusalCode } from '../../policy/refusal.ts';
+import {
+  isRefusalCode,
+  RECOVERIES,
+  recoveryBody,
+  refuse,
+  REFUSALS,
+  type Recovery,
+  type RefusalCode,
+} from '../../policy/refusal.ts';
 
 const codes = Object.keys(REFUSALS) as RefusalCode[];
 
@@ -24,6 +32,19 @@ describe('a refusal', () => {
       detail: 'Again.',
     });
   });
+
+  test.each(Object.keys(RECOVERIES) as Recovery[])(
+    'that is recovered from by %s says who acts, and the state that comes of it',
+    (recovery) => {
+      const { owner, next, sentence } = RECOVERIES[recovery];
+      expect(['agent', 'bridge', 'requester', 'source_owner', 'operator', 'endpoint']).toContain(
+        owner,
+      );
+      expect(next).toMatch(/^[a-z_]+$/);
+      expect(sentence).toMatch(/^[A-Z].*\.$/);
+      expect(recoveryBody(recovery)).toEqual({ recovery, recoveryOwner: owner, next });
+    },
+  );
 
   test.each(['', 'allowed', 'toString', '__proto__', 'Not_found'])(
     'is no other text: %j',

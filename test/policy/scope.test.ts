@@ -191,6 +191,18 @@ describe('a message', () => {
     expect(seen({ conversations, lineages: lost, messages: answers(true) })).toEqual([]);
   });
 
+  test('that a delivery edited is read elsewhere again, with its lineage', () => {
+    const messages = [{ at: ['y', 4], author: from, delivery: 'd', edited: true }] as const;
+    const edited = messages.map((message) => ({ ...message, editedByDelivery: true }));
+    const lineages = { d: [{ conversation: id('y'), fromSeq: 3n }] };
+    expect(seen({ conversations, lineages, messages })).toEqual([]);
+    expect(seen({ conversations, lineages, messages: edited })).toEqual(['y 4']);
+    const lost = { d: [{ conversation: id('y'), fromSeq: 2n }] };
+    expect(seen({ conversations, lineages: lost, messages: edited })).toEqual([]);
+    const unaccounted = edited.map(({ delivery: _delivery, ...message }) => message);
+    expect(seen({ conversations, messages: unaccounted })).toEqual([]);
+  });
+
   test('made from a stretch is seen if the stretch begins at the floor or above', () => {
     const messages = [{ at: ['x', 1], author: from, delivery: 'd' }] as const;
     const stretch = (fromSeq: bigint) =>

@@ -2,6 +2,7 @@ import { externalId, type ExternalId } from '../../policy/identity.ts';
 import type { Instant } from '../../policy/instant.ts';
 import type {
   World,
+  WorldArtifact,
   WorldConversation,
   WorldMembership,
   WorldMessage,
@@ -27,6 +28,7 @@ export interface SmallWorld {
   readonly messages?: readonly (Partial<WorldMessage> & {
     at: readonly [conversation: string, seq: number];
   })[];
+  readonly artifacts?: readonly (Partial<WorldArtifact> & { id: string; home: ExternalId })[];
   readonly lineages?: Readonly<Record<string, readonly WorldSource[]>>;
 }
 
@@ -68,6 +70,11 @@ export function smallWorld(small: SmallWorld): World {
       deleted: false,
       edited: false,
       ...message,
+    })),
+    artifacts: (small.artifacts ?? []).map((artifact) => ({
+      body: 'text',
+      deleted: false,
+      ...artifact,
     })),
     lineages: new Map(Object.entries(small.lineages ?? {})),
   };

@@ -102,6 +102,42 @@ describe('the index of what is open is kept whole when, through the writers,', (
     await expectWhole();
   });
 
+  test('an artifact is saved there or elsewhere, its home is closed and opened, and it is deleted', async () => {
+    const before = await termsOf('open');
+    const make = async (conversation: string, text: string) => {
+      const { ingest: token } = gateway.tokens;
+      const json = { kind: 'note', title: 'gold', text, sources: [{ conversation, seq: '1' }] };
+      const path = `/v1/organizations/${acme.name}/artifacts`;
+      return (
+        ok(await gateway.send('POST', path, { token, key: conversation, json })) as { id: string }
+      ).id;
+    };
+    const id = await make('open', 'a tin lantern');
+    await make('closed', 'a brass lantern');
+    expect(await termsOf('open')).toEqual([...before, 'tin'].sort());
+    expect(await termsOf('closed')).toEqual([]);
+    await expectWhole();
+
+    await conversation('open', 'organization', { defaultFloor: '9223372036854775807' });
+    // No floor is asked of an artifact.
+    expect(await termsOf('open')).toEqual(['lantern', 'tin']);
+    await expectWhole();
+    await conversation('open', 'members');
+    expect(await termsOf('open')).toEqual([]);
+    await conversation('closed', 'organization', { defaultFloor: '1' });
+    expect(await termsOf('closed')).toContain('brass');
+    await expectWhole();
+    await conversation('open', 'organization', { defaultFloor: '1' });
+    await acme.put('', { textSearch: 'simple' });
+    expect(await termsOf('open')).toEqual(expect.arrayContaining(['a', 'tin']));
+    await expectWhole();
+
+    const { operator: token } = gateway.tokens;
+    ok(await gateway.send('DELETE', `/v1/artifacts/${id}?organization=${acme.name}`, { token }));
+    expect(await termsOf('open')).not.toContain('tin');
+    await expectWhole();
+  });
+
   test('a conversation is opened, from its head or from its beginning, and a floor moves down', async () => {
     await conversation('closed', 'organization');
     expect(await termsOf('closed')).toEqual([]);

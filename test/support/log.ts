@@ -29,6 +29,11 @@ export function entryMessages({ messages, provenance }: CompiledLog): CompiledLo
   return messages.filter((_, nth) => provenance[nth]?.kind === 'entry');
 }
 
+/** Of what something came from, the messages. */
+export function messagesAmong(sources: CompiledLog['provenance'][number]['sources'] = []) {
+  return sources.flatMap((source) => ('artifact' in source ? [] : [source]));
+}
+
 /** What a compile tells of where these come from. */
 export function entryProvenance({ provenance }: CompiledLog) {
   return provenance

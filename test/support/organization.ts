@@ -1,13 +1,30 @@
 import { randomUUID } from 'node:crypto';
 import type { z } from '@hono/zod-openapi';
-import type { ConversationPacket, MessagePacket } from '../../gateway/packet.ts';
-import type { DeliveryShape, ReleasedShape } from '../../gateway/shapes/delivery-shape.ts';
+import type {
+  ArtifactItem,
+  ConversationPacket,
+  MessageItem,
+  MessagePacket,
+} from '../../gateway/packet.ts';
+import type {
+  ClaimedShape,
+  DeliveryShape,
+  ReleasedShape,
+} from '../../gateway/shapes/delivery-shape.ts';
 import { ok, type Answer, type TestGateway } from './gateway.ts';
 
-export type Messages = z.infer<typeof MessagePacket>;
+/** A packet where no artifact is about. */
+export type Messages = Omit<z.infer<typeof MessagePacket>, 'items'> & {
+  readonly items: z.infer<typeof MessageItem>[];
+};
+/** A packet of artifacts alone. */
+export type Artifacts = Omit<Messages, 'items'> & {
+  readonly items: z.infer<typeof ArtifactItem>[];
+};
 export type Conversations = z.infer<typeof ConversationPacket>;
 export type Delivery = z.infer<typeof DeliveryShape>;
 type Released = z.infer<typeof ReleasedShape>;
+export type Claimed = z.infer<typeof ClaimedShape>['deliveries'][number];
 
 /** Facts and turns of one organization, sent over HTTP. What returns no `Answer` throws on a refusal. */
 export interface TestOrganization {
@@ -33,7 +50,10 @@ export interface TestOrganization {
     delivery: Pick<Delivery, 'id'>,
     outcome: 'delivered' | 'failed',
     message?: string,
+    more?: { readonly fence?: string; readonly reason?: string },
   ): Promise<Answer>;
+  /** What the queue has for a worker, by default as much as it may take, for as long. */
+  claim(more?: object): Promise<Claimed[]>;
   delivery(id: string): Promise<Delivery>;
 }
 
@@ -81,7 +101,15 @@ export interface TestTurn {
   /** Proposes a payload, to the turn's own destination unless another is named. */
   propose(
     payload: string,
-    options?: { destination?: string; key?: string; contentType?: string },
+    options?: {
+      destination?: string;
+      key?: string;
+      contentType?: string;
+      queue?: boolean;
+      sendAt?: string;
+      approval?: boolean;
+      edits?: string;
+    },
   ): Promise<Answer<Delivery>>;
 }
 
@@ -154,8 +182,16 @@ export async function testOrganization(
     },
     release: ({ id, clearance }, more = {}) =>
       endpoint(`${id}/release`, { clearance, ...more }) as Promise<Answer<Released>>,
-    acknowledge: ({ id }, outcome, message) =>
-      endpoint(`${id}/acknowledge`, { outcome, ...(message !== undefined && { message }) }),
+    acknowledge: ({ id }, outcome, message, more = {}) =>
+      endpoint(`${id}/acknowledge`, {
+        outcome,
+        ...(message !== undefined && { message }),
+        ...more,
+      }),
+    async claim(more = {}) {
+      const wanted = { worker: 'worker', limit: 100, leaseSeconds: 600, ...more };
+      return (ok(await endpoint('claim', wanted)) as z.infer<typeof ClaimedShape>).deliveries;
+    },
     async delivery(id) {
       const place = `/v1/deliveries/${id}?organization=${encodeURIComponent(name)}`;
       return ok(await send('GET', place, { token: deliver })) as Delivery;

@@ -324,7 +324,7 @@ describe('each mutant of who reads what is told from the plain rules when', () =
       mutant(
         'a source that was edited makes nothing stale',
         'is_stale',
-        'and m.revision = coalesce(d.revision, m.revision)',
+        ' and m.revision = coalesce(d.revision, m.revision)',
         '',
       ),
       mutant(
@@ -336,26 +336,26 @@ describe('each mutant of who reads what is told from the plain rules when', () =
       mutant(
         'a source that was deleted makes nothing stale',
         'is_stale',
-        "and m.state <> 'deleted'",
+        "m.state <> 'deleted' and",
         '',
       ),
       mutant(
         'an artifact that was deleted makes nothing stale',
         'is_stale',
-        "and a.state = 'live'",
-        '',
+        "a.state = 'live'",
+        'true',
       ),
       mutant(
         'a stretch of a deleted conversation makes nothing stale',
         'is_stale',
-        'and c.deleted',
-        'and false',
+        'not c.deleted',
+        'true',
       ),
       mutant(
         'an artifact that is stale makes nothing stale',
         'is_stale',
-        'select a.id from made',
-        'select a.id from made cross join (select 1 where false) none',
+        'and l.from_seq < 0 offset 0',
+        'and false offset 0',
       ),
       mutant(
         'a hidden conversation answers with nothing',
