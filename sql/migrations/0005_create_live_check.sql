@@ -325,7 +325,9 @@ declare
   shown constant earshot.source[] := array(
     select distinct row(l.conversation_id, l.from_seq, l.to_seq, l.revision)::source
     from unnest(turn_sessions(p_org, p_turn)) as worked(session_id)
-    join ledger_entries l on l.org_id = p_org and l.session_id = worked.session_id);
+    -- By the index, whatever the planner takes the sessions for: a join reads the ledger of the whole organization.
+    cross join lateral (select e.* from ledger_entries e
+      where e.org_id = p_org and e.session_id = worked.session_id offset 0) l);
 begin
   return shown || array(
     select row(i.conversation_id, i.from_seq, i.to_seq, null)::source from inherited_sources(p_org, shown) i);

@@ -275,6 +275,7 @@ begin
         perform write_embeds(org, c.id, was.seq, message);
         -- Where a delivery made this edit, the message is from now on what came out of that one.
         origin := (delivery_of_text(org, c.id, was.external_id, message ->> 'body', true)).id;
+        perform from deliveries d where d.org_id = org and d.id = coalesce(origin, was.delivery_id) for share;
         update messages m
         set body = message ->> 'body', state = 'edited', revision = m.revision + 1, edited_at = coalesce(edited, t),
           delivery_id = coalesce(origin, m.delivery_id),
@@ -317,6 +318,8 @@ begin
     end if;
     -- A message that a delivery became keeps that delivery's lineage, whichever is reported first.
     delivered := delivery_of_text(org, c.id, message ->> 'id', message ->> 'body', false);
+    -- An erasure of what it was made from is under way and comes first, or waits for this message.
+    perform from deliveries d where d.org_id = org and d.id = delivered.id for share;
     head_now := head_now + 1;
     insert into messages (org_id, conversation_id, seq, external_id, kind, author_user_id, author_persona_id,
       body, state, reply_to, sent_at, edited_at, delivery_id, delivered_revision)

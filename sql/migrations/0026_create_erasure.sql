@@ -220,6 +220,10 @@ begin
   perform from conversations c where c.org_id = p_org and c.id = any (held) order by c.id for no key update;
   perform from conversation_revisions r where r.org_id = p_org and r.conversation_id = any (held)
   order by r.conversation_id for no key update;
+  -- Those that may just become a message: its report, or the message itself, is under way and links it.
+  perform from deliveries d
+  where d.org_id = p_org and d.id = any (found_before.made) and d.status in ('released', 'reconciling', 'delivered')
+  order by d.id for no key update;
   select f.texts, f.made, f.started into texts, made, started from made_from(p_org, p_gone) f;
   perform require_locked(conversations_to_hold(p_org, p_gone || texts, made), held);
 end $$;
